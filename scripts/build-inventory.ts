@@ -23,7 +23,7 @@ const PAGE_PATH = 'src/report/page';
 for (const [source, target] of [
   [`${PACKAGE_PATH}/endpoint.schema.json`, 'endpoint.schema.json'],
   [`${PACKAGE_PATH}/inventory.config.schema.json`, 'inventory.config.schema.json'],
-  // The workspace's own README describes parts that the package lacks.
+  // The workspace's own README describes parts that the package lacks, so the package has a separate one.
   [`${PACKAGE_PATH}/package-readme.md`, 'README.md'],
   ['LICENSE', 'LICENSE'],
   ['docs/inventory/rules', 'docs/inventory/rules'],
@@ -54,7 +54,7 @@ await writeFile(
         './inventory.config.schema.json': './inventory.config.schema.json',
       },
       dependencies,
-      // The types refer to Node's streams.
+      // The types refer to Node's streams, so users of TypeScript need Node's types.
       peerDependencies: { '@types/node': '>=24' },
       peerDependenciesMeta: { '@types/node': { optional: true } },
     },

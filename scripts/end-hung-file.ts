@@ -1,4 +1,4 @@
-// Ends a test process that an open server or timer keeps alive, and names the open resources.
+// Ends a test process that runs too long, such as one with an open server or timer, and names the open resources.
 const TIMEOUT_MS = (process.env['OSELYA_SOAK'] === '1' ? 120 : 10) * 60_000;
 
 setTimeout(() => {

@@ -1,4 +1,4 @@
-// Runs all tests, or the files of the given globs. Unit files of a workspace share a process, because starting one
+// Runs all tests, or the files of the given globs. Most unit files of a workspace share a process, because starting one
 // takes most of their time. Each database file runs in a separate process, because it leaves servers and timers open.
 //   --kind unit|database   only unit files or only database files
 //   --soak                 the long versions of the tests that have them
@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util';
 const ROOT = join(import.meta.dirname, '..');
 const COMPILE_CACHE = join(ROOT, 'node_modules/.cache/node-compile');
 const ALL_TEST_FILES = '{apps/*,packages/*,bench,scripts}/test/**/*.test.ts';
-/** Files that call `getRepetitions`. */
+/** Files that call `getRepetitions`, and the other fault tests. */
 const SOAK_FILES = [
   'apps/*/test/**/*.faults.ts',
   'apps/assistant/test/hostile/hostile.db.test.ts',

@@ -1,5 +1,6 @@
 // Prints the tests of each row of the specifications and pitfalls: node scripts/spec-coverage.ts
-// docs/reference/spec-coverage.json lists them: page → heading → text of a row ("*" for all) → names of tests.
+// docs/reference/spec-coverage.json lists them: page → heading → part of a row's text ("*" for all rows) → names of
+// tests.
 
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +13,7 @@ type Entries = Record<string, Record<string, Record<string, string[]>>>;
 /** Table row and the names of its tests. */
 export type Row = { page: string; heading: string; text: string; tests: string[] };
 
-/** Parses the table rows of a page. */
+/** Parses the table rows of a page, except the heads of the tables. */
 export function parseRows(markdown: string): { heading: string; text: string }[] {
   const rows: { heading: string; text: string }[] = [];
   let heading = '';
@@ -29,7 +30,7 @@ export function parseRows(markdown: string): { heading: string; text: string }[]
   return rows;
 }
 
-/** Creates a function that returns the files with a test of the given name. */
+/** Creates a function that returns the test files whose text includes the given name. */
 export function createTestFinder(): (name: string) => string[] {
   const glob = '{apps,packages}/*/test/**/*.{test,faults,start,browser}.ts';
   const texts = globSync(glob, { cwd: ROOT }).map((file) => [file, readText(file)] as const);

@@ -12,13 +12,16 @@ export type Machine = {
   loadBefore: number;
   node: string;
   postgres: string;
-  /** Commit of this repository; a trailing `+` marks uncommitted changes. */
+  /** Commit of this repository, or `unknown` without Git; a trailing `+` marks uncommitted changes. */
   commit: string;
-  /** Versions of the benchmark's dependencies by package name. */
+  /** Versions of the benchmark's third-party dependencies by package name. */
   packages: Record<string, string>;
 };
 
-/** Returns a description of this machine and the software versions. */
+/**
+ * Returns a description of this machine and the software versions.
+ * @param postgres Description of the PostgreSQL server.
+ */
 export async function describeMachine(postgres: string): Promise<Machine> {
   return {
     cores: availableParallelism(),

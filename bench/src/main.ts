@@ -1,5 +1,6 @@
 // Runs a benchmark suite: npm run bench -- auth. Without arguments it lists the suites.
-// Exit status: 0 for success; 1 for wrong responses or counts, or a failed run; 2 for invalid arguments.
+// Exit status: 0 for success; 1 for wrong responses or counts, or a failed run; 2 for invalid arguments; 130 for an
+// interrupted run.
 
 import { BenchError } from './bench-error.ts';
 import type { Suite } from './suite.ts';
@@ -50,8 +51,14 @@ async function measure(name: string, suite: Suite, options: Options): Promise<nu
   const machine = await describeMachine(databases.description);
   const results = await openResults(name, options.out);
   // The file name does not affect the measurement, so the results omit it.
-  const { out: _, ...runOptions } = options;
-  await results.keep('run', { suite: name, at: new Date().toISOString(), ...runOptions, machine });
+  const { out: _, isSmokeRun: smoke, ...runOptions } = options;
+  await results.keep('run', {
+    suite: name,
+    at: new Date().toISOString(),
+    ...runOptions,
+    smoke,
+    machine,
+  });
   const report = await suite.run({ options, databases, results, logProgress, signal: stop.signal });
   const table = `# ${name}\n\n${formatMachine(machine)}\n\n${report.text}\n`;
   print(table);

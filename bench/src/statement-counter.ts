@@ -11,7 +11,7 @@ export type StatementCounter = AsyncDisposable & {
 };
 
 /**
- * Starts a proxy that counts the statements of a server on the wire, whichever library sends them.
+ * Starts a proxy that counts the statements that a server sends to its database, whichever library it uses.
  * The proxy adds latency, so times are not measured through it.
  * @param databaseUrl URL without TLS.
  */

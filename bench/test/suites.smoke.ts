@@ -6,13 +6,13 @@ import { after, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { suites } from '../src/suites.ts';
 
-// Smoke-tests each suite. A failed assertion includes the suite's output.
+// Smoke-tests each suite. The error of a failed test includes the suite's output.
 const MAIN = new URL('../src/main.ts', import.meta.url).pathname;
 
 const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
 after(() => rm(folder, { recursive: true }));
 
-// Each suite is idle for much of its time.
+// Each suite is idle for much of its time, so several run concurrently.
 describe('suites', { concurrency: 3 }, () => {
   for (const suite of suites.keys()) {
     test(

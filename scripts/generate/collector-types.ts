@@ -7,7 +7,7 @@ const resolve = createRequire(
   join(import.meta.dirname, '../../apps/assistant/package.json'),
 ).resolve;
 
-/** Generates the types of the collector's API for the assistant's client. */
+/** Generates the types of the collector's API, the listing fields and the search filters for the assistant. */
 export function generateCollectorTypes(document: object): string {
   const command = join(dirname(resolve('openapi-typescript/package.json')), 'bin/cli.js');
   // Properties with a default stay optional, because requests may omit them.
@@ -27,7 +27,7 @@ export const searchFilters = ${JSON.stringify(extractSearchFilters(document), nu
 `;
 }
 
-/** Returns the schemas of the filters in `SearchMatchesRequest`, without default values. */
+/** Returns the schemas of the filters in `SearchMatchesRequest`, without `ids` and without default values. */
 function extractSearchFilters(document: object): object {
   const { ids: _ids, ...filters } = (document as Document).components.schemas.SearchMatchesRequest
     .properties;

@@ -47,7 +47,7 @@ install_packages() {
     fail "debootstrap failed; see $folder/debootstrap.log"
   fi
   chroot "$building" sh -c "$trust_vector"
-  # Removes the downloaded archives, and the unused server that Debian prepares.
+  # Removes the downloaded archives and package lists, and the unused server that Debian prepares.
   rm -rf "$building"/var/{cache/apt/archives,lib/apt/lists}/* \
     "$building/var/lib/postgresql/17" "$building/etc/postgresql/17"
   mv "$building" "$root"

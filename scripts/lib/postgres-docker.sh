@@ -3,11 +3,11 @@
 #
 # PostgreSQL in a Docker container, with its data in a volume. Sourced by scripts/postgres.
 
-# The names of the container and of its volume depend on the folder.
+# The names of the container and of its volume depend on the folder, so that each folder has separate data.
 container=oselya-postgres-17-$(printf %s "$folder" | cksum | cut -d ' ' -f 1)
 if [[ $server != oselya ]]; then container=$container-$server; fi
 
-# Prints the memory of the machine that runs the containers.
+# Prints the total memory of the machine that runs the containers, in MiB.
 docker_memory_mb() { echo $(($(docker info --format '{{.MemTotal}}') / 1048576)); }
 
 docker_start() {

@@ -33,7 +33,7 @@ const KEYWORDS = {
   object: ['type', 'properties', 'required', 'additionalProperties', 'description'],
 };
 
-/** Yields the paths at which a schema uses unsupported keywords. */
+/** Yields the violations of the supported subset (keywords, types, enums, required properties), each with its path. */
 function* findViolations(schema: unknown, path: string): Generator<string> {
   const { type, items, properties = {}, ...otherKeywords } = schema as Record<string, unknown>;
   const [name, ...otherTypes] = [type].flat();

@@ -70,10 +70,13 @@ const TAGS = [
   { name: 'operations', description: 'Endpoints for operators.' },
 ];
 
-/** Database operations that the assistant uses. */
+/** Members of the database connection that the assistant uses. */
 export type AssistantDatabase = Pick<Database<Tables>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
 
-/** Creates the assistant's server, ready for `listen` or `inject`. */
+/**
+ * Creates the assistant's server, ready for `listen` or `inject`.
+ * @throws StartError for invalid profiles or model settings; DatabaseError.
+ */
 export async function createApp({
   config,
   database,
@@ -230,7 +233,7 @@ export async function createApp({
       await ping(db);
       return { status: 'ok' };
     },
-    // Not `down`, because sign-in, listings and earlier conversations work without the model.
+    // Not `down`, because sign-in, digests and earlier conversations work without the model.
     async model(signal) {
       const { status, detail } = await model.health({ signal });
       return { status: status === 'ok' ? 'ok' : 'degraded', ...(detail && { detail }) };

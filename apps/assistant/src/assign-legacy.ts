@@ -15,7 +15,7 @@ export type LegacyReport = {
     replaced: FactName[];
     /** Facts of the user that are not older than the deleted legacy fact. */
     kept: FactName[];
-    /** Number of facts that were deleted because a newer legacy fact had the same name. */
+    /** Number of legacy facts that were deleted because another legacy fact of the same name is as new or newer. */
     duplicates: number;
   };
   summaries: { outcome: 'none' | 'assigned' | 'merged'; legacy: number };
@@ -35,6 +35,7 @@ export class UnknownUserError extends Error {
  * may be running: other writers of memory wait, and a concurrent run finds nothing left. Specification 000, Legacy
  * data; Contract 1.
  * @param options.dryRun Whether to roll back. The report is then a preview.
+ * @throws UnknownUserError
  */
 export async function assignLegacy(
   { db }: Pick<Database<Tables>, 'db'>,

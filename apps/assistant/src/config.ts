@@ -11,7 +11,7 @@ import {
 } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 
-/** Pattern of 32 bytes as URL-safe base64: 43 digits. Two bits of the last digit are zero. */
+/** Pattern of 32 bytes as URL-safe base64: 43 digits, with or without padding. Two bits of the last digit are zero. */
 const KEY_PATTERN = '^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]=?$';
 const KEY_RULE =
   'must be 32 bytes as url-safe base64 (43 digits): create one with `npx oselya keygen`, once for all instances';
@@ -141,7 +141,7 @@ export const configSchema = Type.Object({
   }),
 });
 
-/** Configuration after dependent defaults are set and trailing slashes are removed from URLs. */
+/** Configuration with dependent defaults. BASE_URL, IDP_BASE_URL and COLLECTOR_URL have no trailing slash. */
 export type Config = Static<typeof configSchema> & {
   IDP_REDIRECT_URI: string;
   ANSWER_MAX_TOKENS: number;
@@ -156,7 +156,7 @@ const MAX_ANSWER_SHARE = 0.4;
 export const computeMaxAnswerTokens = (contextTokens: number): number =>
   Math.floor(contextTokens * MAX_ANSWER_SHARE);
 
-/** Checks rules between variables. In `values`, an invalid variable is undefined. */
+/** Checks rules between variables. In `values`, an invalid or missing variable is undefined. */
 const checkDependencies: ConfigRule<typeof configSchema> = (values) => {
   const isCookieInsecure = values.SVC_AUTH_COOKIE_SECURE === false;
   const { MODEL_CONTEXT_TOKENS: contextTokens = Infinity, ANSWER_MAX_TOKENS: answerTokens = 0 } =
@@ -190,7 +190,7 @@ const checkDependencies: ConfigRule<typeof configSchema> = (values) => {
       values.IDP_WEBHOOK_SECRET === '' && (values.IDP_WEBHOOK_SECRETS_OLD ?? []).length > 0,
       'is not set: IDP_WEBHOOK_SECRETS_OLD needs it',
     ],
-    // Without this scope the provider issues no ID token.
+    // Without this scope the provider issues no ID token, which every sign-in with discovery requires.
     [
       'IDP_SCOPES',
       values.IDP_DISCOVERY === true && values.IDP_SCOPES?.split(' ').includes('openid') === false,
@@ -221,7 +221,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   };
 }
 
-/** Returns warnings for the startup log about settings that are unsafe in production. */
+/** Returns warnings for the startup log about settings that are unsafe or do not work in production. */
 export function findUnsafeSettings(config: Config): string[] {
   const isHttps = config.BASE_URL.startsWith('https:');
   const { protocol, hostname } = new URL(config.IDP_BASE_URL);

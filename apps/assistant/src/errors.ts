@@ -18,7 +18,7 @@ function defineErrors<Code extends string>(status: number, errorTexts: Record<Co
   const definitions = Object.entries<ErrorTexts>(errorTexts).map(
     ([code, [title, advice, options]]) => [code, { status, title, advice, ...options }],
   );
-  // Object.fromEntries loses the type of the keys.
+  // Object.fromEntries loses the type of the keys, which the assertion restores.
   return Object.fromEntries(definitions) as Record<Code, ErrorDefinition>;
 }
 

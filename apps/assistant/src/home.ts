@@ -22,7 +22,7 @@ export function registerHomeRoute(app: Server, identity: Identity, baseUrl: stri
       return (
         reply
           .header('cache-control', 'no-store')
-          // Without a referrer browsers send `Origin: null` with a form.
+          // Under the default policy, older browsers send only `Origin: null` with a form, which counts as cross-site.
           .header('referrer-policy', 'same-origin')
           .type('text/html; charset=utf-8')
           .send(page)

@@ -64,7 +64,10 @@ export function createTally() {
   };
 }
 
-/** Creates a hook that limits the requests in progress in this process, because each holds a whole file in memory. */
+/**
+ * Creates a hook that limits its requests in progress in this process, because each holds a whole file in memory. It
+ * rejects further requests with `unavailable`.
+ */
 export function limitTransfers(max: number, transfers: string): onRequestHookHandler {
   const detail = `Too many ${transfers} are in progress. Try again in a moment.`;
   const headers = { 'retry-after': '2' };

@@ -32,7 +32,7 @@ const SHUTDOWN_TIMEOUT_MS = 30_000;
 export async function start(
   env: NodeJS.ProcessEnv = process.env,
   sharedResources: {
-    database?: Pick<Database<never>, 'db' | 'pool' | 'listen'>;
+    database?: Pick<Database<never>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
     log?: Logger;
   } = {},
 ): Promise<{ url: string; close: () => Promise<void> }> {

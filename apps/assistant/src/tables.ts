@@ -13,7 +13,7 @@ type NullableJson = ColumnType<unknown, string | null | undefined, string | null
 /** Identity column, which only the database sets. */
 type Identity = ColumnType<number, never, never>;
 
-/** Status of a turn that ended incomplete: cancelled by the user, failed, or cut off when its process ended. */
+/** Status of a turn that ended incomplete: cancelled by the user, failed, or cut off when its process or lease ends. */
 export type IncompleteTurnStatus = 'cancelled' | 'failed' | 'cut';
 
 /** Sign-in request of a terminal, which listens on `port` of 127.0.0.1. RFC 7636 §4.3, RFC 8252 §7.3. */
@@ -144,7 +144,7 @@ export type Tables = {
     id: Generated<string>;
     session_id: string;
     user_id: string;
-    /** Null for a message without a question. */
+    /** Null if the turn sends a message without a question. */
     question_id: string | null;
     status: ColumnType<TurnStatus, TurnStatus | undefined, TurnStatus>;
     lease_until: Date;

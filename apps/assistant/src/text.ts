@@ -40,7 +40,7 @@ export function toStorableJson(value: unknown): string {
   });
 }
 
-/** Returns whether a value is a non-empty string that the database returns unchanged. */
+/** Returns whether a value is a string of 1 to `maxLength` UTF-16 code units that the database returns unchanged. */
 export function isStorable(value: unknown, maxLength: number): value is string {
   const isText = typeof value === 'string' && value !== '' && value.length <= maxLength;
   return isText && value === toStorableText(value);

@@ -6,7 +6,7 @@ import type { Tables } from './tables.ts';
 /** Builds a statement that deletes at most `limit` expired rows of a table, and skips locked rows. */
 export type Sweep = (limit: number) => RawBuilder<unknown>;
 
-/** Interval of the sweeps. It only limits disk usage, because queries ignore expired rows. */
+/** Interval of the sweeps. A late sweep is harmless, because no expired row grants access. */
 const SWEEP_INTERVAL_MS = 10 * 60 * 1000;
 
 const BATCH_ROWS = 1000;
@@ -45,7 +45,7 @@ export function registerUpkeep(
   });
 }
 
-/** Deletes expired rows in batches, which hold locks briefly. Returns the number of deleted rows. */
+/** Deletes at most 100,000 expired rows in batches, which hold locks briefly. Returns the number of deleted rows. */
 export async function runSweep(db: Kysely<Tables>, sweep: Sweep): Promise<number> {
   let deletedCount = 0;
   for (let batch = 0; batch < MAX_BATCHES; batch += 1) {

@@ -34,7 +34,7 @@ export const OLENA = {
 
 /**
  * Starts an OAuth provider, which publishes OpenID metadata on demand. It enforces the client secret, the exact
- * redirect URI, PKCE, and single use of codes and refresh tokens, and it fails on demand.
+ * redirect URI, PKCE, and single use of codes and, with rotation, of refresh tokens. It fails on demand.
  */
 export async function startScriptedProvider() {
   const codes = new Map<string, Login>();

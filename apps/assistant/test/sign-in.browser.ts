@@ -38,7 +38,7 @@ async function openBrowser(
 
 const database = await openTestDatabase<never>();
 const [idpPort, ...ports] = [await findFreePort(), await findFreePort(), await findFreePort()];
-// SameSite distinguishes hosts, but not ports.
+// SameSite distinguishes hosts, but not ports, so the provider has a different host.
 const issuer = `http://localhost:${idpPort}`;
 const redirectUris = ports.map((port) => `http://127.0.0.1:${port}/auth/callback`);
 const idp = await createDevIdp({ issuer, client: { ...CLIENT, redirectUris } });

@@ -22,7 +22,7 @@ export type Context = Io & {
   exitWith: (status: number) => void;
 };
 
-/** Error of a failed command. The one-line message names the failure and its remedy. */
+/** Error of a failed command. The one-line message names the failure and, unless it is obvious, its remedy. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
 }
@@ -77,7 +77,7 @@ export class OneLineCommand extends Command {
 /**
  * Adds a command with its help.
  * @param help.needs Required services, with the variables that locate them.
- * @param help.note Additional sentence.
+ * @param help.note Additional sentences.
  */
 export function addCommand(
   program: Command,
@@ -115,7 +115,7 @@ export function parseNonEmpty(value: string): string {
 }
 
 /**
- * Parses a count or an ID.
+ * Parses a count or an ID: a positive integer of at most 15 digits.
  * @throws InvalidArgumentError
  */
 export function parsePositiveInteger(value: string): number {
@@ -123,10 +123,10 @@ export function parsePositiveInteger(value: string): number {
   throw new InvalidArgumentError('It must be a positive integer.');
 }
 
-/** Conventional exit status of a command that Ctrl-C ended. */
+/** Exit status of an interrupted command: by convention 128 plus the number of SIGINT, for SIGTERM too. */
 export const INTERRUPTED_STATUS = 130;
 
-/** Creates a signal that aborts on the first Ctrl-C. A second Ctrl-C ends the process. */
+/** Creates a signal that aborts on the first Ctrl-C or SIGTERM. A second one ends the process. */
 export function createInterruptSignal(): AbortSignal {
   const controller = new AbortController();
   const onSignal = () => {
@@ -141,7 +141,7 @@ export function createInterruptSignal(): AbortSignal {
 type DatabaseConfig = { DATABASE_URL?: string; DATA_DIR: string };
 
 /**
- * Opens the configured database for one command.
+ * Opens the configured database for one command. Warns if it is the embedded one.
  * @throws DatabaseError
  */
 export async function openDatabase<Schema>(
@@ -156,7 +156,11 @@ export async function openDatabase<Schema>(
   return { ...database, [Symbol.asyncDispose]: database.close };
 }
 
-/** Opens the database and the model of the collector for a maintenance command. */
+/**
+ * Opens the database and the model of the collector for a maintenance command. Warns if the database is the embedded
+ * one.
+ * @throws ConfigError, StartError, DatabaseError.
+ */
 export async function openCollector(context: Context) {
   const { openMaintenance, readConfig } = await import('@oselya/collector');
   const maintenance = await openMaintenance(context.env);

@@ -15,7 +15,7 @@ const createPortSchema = (fallback: number) => integer({ default: fallback, min:
 /** Variables that `oselya dev` itself reads. Contract 1. */
 export const devConfig = Type.Object({
   ...commonConfig,
-  // The summary and the sample listings need fixed ports.
+  // The summary and the sample listings need fixed ports, so port 0 is invalid.
   ASSISTANT_PORT: createPortSchema(DEFAULT_ASSISTANT_PORT),
   COLLECTOR_PORT: createPortSchema(DEFAULT_COLLECTOR_PORT),
   DEV_IDP_PORT: createPortSchema(8002),
@@ -52,13 +52,13 @@ export const chatConfig = Type.Object({
   BASE_URL: Type.Optional(Type.Refine(originSchema, (value) => parseOrigin(value) !== undefined)),
 });
 
-/** Parses an origin, with or without a trailing slash. Returns undefined for other texts. */
+/** Returns an http or https origin without a trailing slash. Returns undefined for other texts. */
 export function parseOrigin(text: string): string | undefined {
   const origin = text.replace(/\/$/, '');
   return /^https?:/.test(origin) && URL.parse(origin)?.origin === origin ? origin : undefined;
 }
 
-/** Returns the URL of the configured assistant: the public origin, because sign-in requires that origin. */
+/** Returns the origin of the assistant: `BASE_URL`, because sign-in requires the public origin, or the local port. */
 export function resolveAssistantUrl(config: Static<typeof chatConfig>): string {
   return parseOrigin(config.BASE_URL ?? `http://127.0.0.1:${config.ASSISTANT_PORT}`) ?? '';
 }

@@ -18,7 +18,7 @@ export type HttpRequest = {
 export type HttpResponse = { status: number; headers: Headers; body: unknown };
 
 /**
- * Sends a request. Redirects are not followed, because they would carry a key or a cookie elsewhere.
+ * Sends a request. Redirects are not followed, because they could carry a key or a cookie elsewhere.
  * @throws The errors of `fetch`, including a timeout after a minute; `getFailureReason` shortens them.
  */
 export async function sendRequest(
@@ -80,7 +80,7 @@ export function parseProblem(body: unknown): { title: string; text: string } | u
 
 export type CollectorConnection = { url: string; apiKey: string | undefined };
 
-/** Thrown if the collector cannot be reached. `reason` is short, such as `ECONNREFUSED`. */
+/** Thrown if the collector does not respond completely. `reason` is short, such as `ECONNREFUSED`. */
 export class CollectorUnreachableError extends CommandError {
   readonly reason: string;
 
@@ -122,7 +122,7 @@ export function createNotCollectorError(url: string): CommandError {
 }
 
 /**
- * Describes why the collector rejected a request, and the remedy.
+ * Describes why the collector rejected a request. Adds a remedy for a wrong address and for a wrong API key.
  * @param subject The rejected request, such as `the search`.
  * @param scope Scope that the API key needs.
  */

@@ -31,7 +31,7 @@ export async function main(args: string[]): Promise<number> {
   });
   stderr.on('error', () => undefined);
   try {
-    // A Python environment may be a folder named `.env`. Named pipes are allowed.
+    // A folder named `.env`, such as a Python environment, is ignored. Named pipes are read.
     if (statSync('.env', { throwIfNoEntry: false })?.isDirectory() === false) {
       process.loadEnvFile('.env');
     }
@@ -47,7 +47,9 @@ export async function main(args: string[]): Promise<number> {
 
 /**
  * Runs the `oselya` command with the given arguments and streams.
- * @returns The exit status: 0 done, 1 failed, 2 usage error, 130 interrupted. Contract 1.
+ * @returns The exit status: 0 done, 1 failed, 2 usage error, 130 interrupted (Contract 1). `inventory` returns its own
+ *   (Contract 5).
+ * @throws Errors without a message for the user.
  */
 export async function run(args: string[], io: Io): Promise<number> {
   let status = 0;
@@ -111,7 +113,7 @@ function createProgram(context: Context): Command {
       writeErr: (text) => void context.stderr.write(text),
     })
     .showSuggestionAfterError()
-    // `inventory` parses its own arguments.
+    // `passThroughOptions` of `inventory` requires positional options.
     .enablePositionalOptions()
     .helpCommand(false)
     .addHelpText('after', EXIT_STATUS_HELP);

@@ -13,7 +13,7 @@ export function sanitizeText(text: string): string {
   );
 }
 
-/** Indents the first lines, and appends the number of the omitted lines. */
+/** Returns at most `limit` lines, indented, and a line with the number of the omitted lines, if any. */
 export function formatFirstLines(lines: readonly string[], limit: number, indent = ''): string[] {
   const omittedCount = lines.length - limit;
   const shownLines = [

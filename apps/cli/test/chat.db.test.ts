@@ -168,7 +168,7 @@ const collector = await startServer(({ method }) => ({
   body: method === 'POST' ? results : listing,
 }));
 
-/** Resolved to release the slow model. */
+/** Promise whose resolution releases the responses of the slow model. */
 let slowModel = Promise.withResolvers<void>();
 const model = await startModelServer(({ body }) => {
   const requestJson = JSON.stringify(body);
@@ -450,7 +450,7 @@ test('a failure of the model is reported', async () => {
   assert.match(stderr, /^The answer failed: .+$/m);
 });
 
-/** Creates a signed-in home folder for the slow assistant behind a proxy. */
+/** Starts a proxy for the slow assistant, and creates a home folder of a terminal that is signed in there. */
 async function startBehindProxy() {
   const proxy = await startProxy(slowUrl);
   const homeFolder = await openFolder();

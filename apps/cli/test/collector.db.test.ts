@@ -156,7 +156,7 @@ test('Ctrl-C during the last records lets the load finish', async () => {
     requests += 1;
     if (requests === count) {
       child.kill('SIGINT');
-      // The responses wait until the signal has arrived.
+      // The responses wait 100 ms, in which the signal arrives.
       setTimeout(allSent.resolve, 100);
     }
     await allSent.promise;

@@ -359,7 +359,7 @@ test('a cookie with an invalid name or value is rejected', async () => {
 });
 
 suite('terminal', () => {
-  /** Returns whether text has a bidirectional control, or a control character other than a line break. */
+  /** Returns whether text has a line separator, a bidirectional control, or a control character except line feeds. */
   const hasUnsafeCharacter = (text: string) =>
     /[\p{Cc}\u200E\u200F\u2028-\u202E\u2066-\u2069]/u.test(text.replaceAll('\n', ''));
 
@@ -396,7 +396,7 @@ suite('terminal', () => {
 });
 
 suite('progress', () => {
-  /** Creates a readable output stream. */
+  /** Creates an output stream, and a function that returns the output since its last call. */
   function createOutput(isTTY: boolean) {
     const chunks: string[] = [];
     const stream: Partial<NodeJS.WriteStream> = {

@@ -7,7 +7,7 @@ import { createDevIdp } from '@oselya/dev-idp';
 import { createLogger } from '@oselya/kit';
 import { type Browser, chromium, type Page } from 'playwright-core';
 
-// Uses two browser windows: the application and the identity provider.
+// Most tests use separate browser windows for the application and the identity provider.
 
 const HOST = '127.0.0.1';
 const CLIENT_SECRET = 'browser-test-secret';
@@ -135,7 +135,7 @@ test('roles and permissions change by keyboard', async () => {
 });
 
 test('a page of the application cannot act at the provider', async () => {
-  // A hostile page would have no content security policy.
+  // A hostile page would have no content security policy, so the test bypasses that of the application.
   const { page } = await openWindow({ bypassCSP: true });
   await page.goto(assistantUrl);
   const countBefore = idp.deliveries.length;

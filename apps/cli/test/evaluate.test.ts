@@ -102,7 +102,7 @@ test('A model is shown beside the mock with its calls, tokens and time', async (
     const question = JSON.stringify(body);
     if (question.includes('авто')) return createCompletion('{"is_listing": "no"}');
     const usage = { prompt_tokens: 100, completion_tokens: 10 };
-    // The model returns three rooms and the same city for every text.
+    // The model returns three rooms and the same city for both listings.
     const price = question.includes('Здам') ? 9000 : null;
     const content = JSON.stringify({ ...NOTHING, price, rooms: 3, city: 'Київ' });
     return createCompletion(content, { usage });

@@ -109,7 +109,7 @@ function run(args: string[], extraEnv: Record<string, string>) {
 
 const server = await startServer({ rooms: 3, model: 'three-rooms' });
 
-/** Asserts that a command warned about the embedded database. */
+/** Asserts that a command warned about the embedded database if and only if the tests use it. */
 function assertWarned({ stderr }: { stderr: string }): void {
   const warning = `DATABASE_URL is not set: the embedded database in ${env.DATA_DIR} is used.\n`;
   assert.equal(stderr.includes(warning), url === undefined, stderr);

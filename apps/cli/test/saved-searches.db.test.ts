@@ -94,7 +94,7 @@ async function ingest(index: number, fields: object = {}): Promise<number> {
   return listingId;
 }
 
-/** Saves a search in a new session. */
+/** Saves a search in a new session. Returns the session ID. */
 async function saveSearch(name: string, search: object): Promise<string> {
   const user_id = 'u-olena';
   const { id: session_id } = await db
@@ -151,7 +151,7 @@ test('each new listing is reported once for each search, over restarts of both s
       address: null,
     })
     .execute();
-  // Listings from before the first feed read appear in no digest.
+  // Listings from before the first feed read appear in no digest, so wait for that read.
   await until(async () => {
     const feed = await db.selectFrom('collector_feed').select('cursor').executeTakeFirstOrThrow();
     return feed.cursor !== null;
@@ -169,7 +169,7 @@ test('each new listing is reported once for each search, over restarts of both s
   await waitForDigests(cheapSession, [firstId]);
   await waitForDigests(balconySession, [firstId, expensiveId]);
 
-  // The collector restarts before the assistant reads the new listing.
+  // The collector restarts at once, usually before the assistant reads the new listing.
   const lateId = await ingest(4);
   await collector.close();
   collector = await startCollectorOn(port);

@@ -45,7 +45,7 @@ export function getMigrateOptions(config: Pick<Config, 'EMBEDDING_DIMENSIONS'>):
 
 /**
  * Checks that the database can store and search the configured embeddings.
- * @throws StartError if pgvector is too old, or if the width of the column differs.
+ * @throws StartError if pgvector is missing or too old, or if the width of the column differs.
  */
 export async function checkVectorSupport(db: Kysely<Tables>, dimensions: number): Promise<void> {
   // Earlier versions lack iterative scans, so a filtered search returns too few rows.

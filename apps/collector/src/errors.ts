@@ -6,8 +6,8 @@ import {
 } from '@oselya/kit';
 
 /**
- * Errors of the collector, in responses and in the records of payloads that ended `invalid` or
- * `failed`. Contract 2. docs/errors.md is generated from this table.
+ * Errors of the collector, in responses and in raw records whose job ended `invalid` or `failed` or was postponed.
+ * Contract 2. docs/errors.md is generated from this table and the assistant's.
  */
 export const errors = {
   // `problemResponses(401)` selects the first error with that status, so this entry comes first.

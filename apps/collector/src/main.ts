@@ -95,6 +95,7 @@ export async function start(
 /**
  * Starts a worker without the API.
  * @returns The URL of the health and metrics endpoints, if COLLECTOR_WORKER_PORT is set.
+ * @throws ConfigError, StartError, DatabaseError
  */
 export async function startWorker(
   env: NodeJS.ProcessEnv = process.env,
@@ -119,7 +120,10 @@ export async function startWorker(
   return { url: healthServer?.url, close: () => ownedResources.disposeAsync() };
 }
 
-/** Migrates the collector's tables, in the given database or the configured one. */
+/**
+ * Migrates the collector's tables, in the given database or the configured one.
+ * @throws ConfigError, DatabaseError
+ */
 export async function migrateDatabase(
   env: NodeJS.ProcessEnv = process.env,
   shared?: SharedDatabase,
@@ -139,7 +143,7 @@ const getShutdownMs = (config: Config): number => config.COLLECTOR_SHUTDOWN_SECO
 
 /**
  * Rescues the jobs of an earlier process if no other process can use the database. Call this before the first request,
- * because a request may claim the payload that it stores.
+ * because a request may claim a job, which the rescue would requeue or fail.
  */
 async function takeOverJobs(config: Config, { database, log }: Services): Promise<void> {
   const { db, isExclusive } = database;

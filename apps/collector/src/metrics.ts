@@ -104,7 +104,7 @@ function createIngestRequestCounter(registers: Registry[]) {
     return sources.has(source) ? source : 'other';
   };
   return {
-    /** Counts a request. `source` is undefined unless the payload is valid. */
+    /** Counts a request. `source` is undefined if the payload was rejected or not read. */
     inc({ source, outcome }: { source: string | undefined; outcome: string }): void {
       const label = source === undefined ? 'unknown' : getSourceLabel(source, outcome);
       counter.inc({ source: label, outcome });
@@ -112,10 +112,10 @@ function createIngestRequestCounter(registers: Registry[]) {
   };
 }
 
-/** Maximum time that a scrape waits for one measurement. Prometheus gives up after 10 s. */
+/** Maximum time that a scrape waits for one measurement. Prometheus gives up after 10 s by default. */
 const MAX_WAIT_MS = 2000;
 
-/** Maximum age of a value. Prometheus also drops values after five minutes. */
+/** Maximum age of a value. Prometheus also drops values after five minutes by default. */
 const MAX_AGE_MS = 300_000;
 
 /**
@@ -123,7 +123,7 @@ const MAX_AGE_MS = 300_000;
  * most 2 s. A later value appears in the next scrape. Until then, the old value stays for at most five minutes.
  * @param options.update Sets the gauges.
  * @param options.reset Removes the values of the gauges.
- * @param options.onError Called when `read` fails.
+ * @param options.onError Called when `read` or `update` fails.
  * @param options.clock A monotonic clock in milliseconds.
  */
 export function createGaugeCollector<Value>(options: {

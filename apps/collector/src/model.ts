@@ -47,7 +47,10 @@ export function openModel(
   }
 }
 
-/** Opens the configured model, records request metrics and logs failures. */
+/**
+ * Opens the configured model, records request metrics, and logs failures and changes of the breaker.
+ * @throws StartError if the model client rejects the settings.
+ */
 export function openObservedModel(config: Config, metrics: Metrics, log: Logger): ModelClient {
   const model = openModel(config, {
     observe: ({ operation, outcome, durationMs, inputTokens, outputTokens, reason }) => {
@@ -81,7 +84,7 @@ export function registerModelMetrics(
 
 /**
  * Probes in the background whether embeddings have the configured number of dimensions and whether the vision model
- * accepts images. The mock model is not probed.
+ * accepts images. Neither the mock model nor a disabled vision model is probed.
  * @param deps.image Creates a test JPEG; undefined if the process does not describe images.
  * @returns A handle whose `close` aborts the probe in progress.
  */

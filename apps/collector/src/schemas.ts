@@ -5,7 +5,7 @@ export const MEBIBYTE = 1024 * 1024;
 /** Maximum number of images of a listing. Contract 4, PayloadSchema. */
 export const MAX_IMAGES = 50;
 
-/** Maximum size of a request body in bytes. Contract 4, PayloadSchema. */
+/** Maximum size in bytes of a JSON request body, and of the payload in an upload form. Contract 4, PayloadSchema. */
 export const MAX_BODY_BYTES = MEBIBYTE;
 
 export const MAX_ID = Number.MAX_SAFE_INTEGER;
@@ -46,7 +46,7 @@ export function parseId(text: string): number {
   return Number(text);
 }
 
-/** Statuses of a payload. Specification 001, Raw data status. */
+/** Statuses of a raw record. Specification 001, Raw data status. */
 export const RAW_STATUSES = ['pending', 'processing', 'completed', 'invalid', 'failed'] as const;
 
 export const rawStatusSchema = choice(RAW_STATUSES);
@@ -64,7 +64,7 @@ const stageOutcomeSchema = choice(
 /** Outcome of a stage. docs/pipeline.md, Stages. */
 export type StageOutcome = Static<typeof stageOutcomeSchema>;
 
-/** Schema of the reason why a payload is invalid, has failed or was postponed. */
+/** Schema of the reason why a job ended `invalid` or `failed` or was postponed; null without a reason. */
 export const rawErrorSchema = nullable(
   Type.Object({
     code: Type.String({ description: 'See docs/errors.md.' }),
@@ -91,7 +91,7 @@ export const stageSchema = Type.Object({
   duration_ms: Type.Number(),
 });
 
-/** Schema of a payload's model usage: requests and tokens. */
+/** Schema of a raw record's model usage: requests and tokens. */
 export const modelUsageSchema = Type.Object(
   {
     calls: Type.Integer({

@@ -52,7 +52,10 @@ export async function openServices(
   return { ...services, close: () => ownedResources.disposeAsync() };
 }
 
-/** Creates the services without querying the database. */
+/**
+ * Creates the services without querying the database.
+ * @throws StartError if the model client rejects the settings.
+ */
 export async function createServices(
   config: Config,
   dependencies: {

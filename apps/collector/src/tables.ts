@@ -17,7 +17,7 @@ type NullableTimestamp = ColumnType<
   Date | string | null
 >;
 
-/** Status of a payload. Specification 001, Raw data status. */
+/** Status of a raw record. Specification 001, Raw data status. */
 export type RawStatus = (typeof RAW_STATUSES)[number];
 
 export type StageRecord = Static<typeof stageSchema>;
@@ -87,7 +87,7 @@ export type Tables = {
     revision: Generated<number>;
     listing: JSONColumnType<Record<string, unknown>>;
     changes: JSONColumnType<Record<string, { from: unknown; to: unknown }>>;
-    /** Provider of the title: `payload` or `model`. Null if unknown, as before migration 0023. */
+    /** Provider of the title: `payload` or `model`. Null without a title, and before migration 0023. */
     title_by: string | null;
     model: string | null;
     prompt_version: string | null;
@@ -105,7 +105,7 @@ export type Tables = {
     /** Model name that the server reported. */
     described_by: string | null;
     prompt_version: string | null;
-    /** Configured name of the model; null before migration 0017. */
+    /** Configured name of the model; null without a description, and before migration 0017. */
     requested_model: string | null;
     describe_error: ColumnType<DescribeError | null, string | null | undefined, string | null>;
     /** 64-bit number, too large for a JavaScript number. */
@@ -119,7 +119,7 @@ export type Tables = {
     url: string | null;
     sha256: string | null;
     error: string | null;
-    /** Earliest time of the next download; null if the URL is never retried. */
+    /** Earliest time of the next download; null if the image is stored, or if only a changed payload retries it. */
     retry_at: NullableTimestamp;
     created_at: Timestamp;
   };
@@ -142,12 +142,12 @@ export type Tables = {
     revision: Generated<number>;
     claimed_by: string | null;
     lease_expires_at: NullableTimestamp;
-    /** Earliest time of the next claim. */
+    /** Earliest time of the next claim; null if the job can be claimed at once. */
     retry_at: NullableTimestamp;
     error: ColumnType<RawError | null, string | null | undefined, string | null>;
     stages: ColumnType<StageRecord[], string | undefined, string>;
     model_usage: ColumnType<ModelUsage | null, string | null | undefined, string | null>;
-    /** Usage of the running attempt at the last renewal of its lease. */
+    /** Usage of the running attempt at the last renewal of its lease; null before the first renewal. */
     attempt_usage: ColumnType<ModelUsage | null, string | null | undefined, string | null>;
     listing_id: number | null;
     idempotency_key: string | null;
@@ -204,7 +204,13 @@ export type Tables = {
     created_at: Timestamp;
   };
   currency_rates: { currency: string; day: string; rate: number; source: 'starting_set' | 'file' };
-  upkeep_turns: { name: string; taken_at: Timestamp; done_at: NullableTimestamp };
+  upkeep_turns: {
+    name: string;
+    taken_at: Timestamp;
+    done_at: NullableTimestamp;
+    holder: string | null;
+    lease_until: NullableTimestamp;
+  };
   rate_limits: { key: string; points: Generated<number>; expire: number | null };
   api_keys: {
     id: string;

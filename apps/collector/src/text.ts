@@ -43,7 +43,7 @@ export function cleanList(
 /** Apostrophes that Ukrainian texts use: keyboard and Unicode apostrophes, and look-alikes. */
 export const APOSTROPHES = "'\u2019\u02BC\u2018\u201B\u02B9\u02BB\u02BD\u2032\u0060\u00B4\uFF07";
 
-/** Character classes of soft hyphens, zero-width spaces and joiners, byte order marks and bidirectional controls. */
+/** Character classes of invisible characters, such as soft hyphens, zero-width spaces and bidirectional controls. */
 export const INVISIBLE_CHARACTERS = String.raw`\p{Cf}\p{Default_Ignorable_Code_Point}`;
 
 const PATTERNS = {
@@ -60,11 +60,12 @@ const PATTERNS = {
  * and filter keys all use this form. The function is idempotent and at most triples the length. Contract 4, Search.
  *
  * - Upper case, ё, and stress marks (U+0300, U+0301) are folded. й and ї keep their marks.
+ * - Invisible characters and all other combining marks that NFC cannot compose are dropped.
  * - Apostrophes inside words are dropped, "п'ять" → "пять", because PostgreSQL's parser breaks words at some
  *   apostrophes and not at others.
  * - All other characters become spaces, because the parser reads "-5" as a number, "54.5" as one word but "54,5" as
  *   two, and "ok.example" as a host.
- * - "м²" becomes "м2".
+ * - "м²" becomes "м2", and "м³" becomes "м3".
  */
 export function normalizeText(text: string): string {
   return (
@@ -113,8 +114,8 @@ const TAG_PATTERN = new RegExp(
 
 /**
  * Converts possible HTML to plain text, with a line for each paragraph, list item and table row. Text is HTML if it has
- * a complete tag of a known element, or a comment, escaped or not. Other text is kept, such as "площа < 50 м²" and
- * "?a=1&copy=2"; only its entities with a semicolon are decoded.
+ * a complete tag of a known element, a comment or a doctype, escaped or not. Other text is kept, such as
+ * "площа < 50 м²" and "?a=1&copy=2"; only its entities with a semicolon are decoded.
  * @returns The plain text, or `text` if the plain text is empty.
  */
 export function toPlainText(text: string): string {

@@ -67,7 +67,7 @@ async function countRefreshes(context: Context): Promise<Expiries[]> {
   return expiries;
 }
 
-/** Starts all variants on separate databases and measures them in rounds. */
+/** Starts the variants of the run on separate databases and measures them in rounds. */
 async function race(context: Context): ReturnType<typeof measureRounds> {
   const { options, databases, signal, logProgress } = context;
   await using scope = new AsyncDisposableStack();

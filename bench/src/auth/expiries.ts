@@ -1,20 +1,20 @@
 import type { Context } from '../suite.ts';
 import { startAssistants, signIn } from './assistant.ts';
 
-/** Token refreshes after access tokens expire during concurrent requests. */
+/** Token refreshes by concurrent requests in sessions whose access token has expired. */
 export type Expiries = {
   providerMs: number;
   processes: number;
   /** Total number of concurrent requests to all processes. */
   requests: number;
-  /** Number of redeemed refresh tokens for each expiry. */
+  /** Number of attempts to redeem a refresh token, for each expiry. */
   redemptions: number[];
   /** Number of responses with a status other than 200, across all expiries. */
   failedCount: number;
 };
 
-const PROCESSES = 2;
-const REQUESTS = 200;
+const PROCESS_COUNT = 2;
+const REQUEST_COUNT = 200;
 
 /**
  * Sends concurrent requests in sessions whose access token has expired. Each refresh token must be redeemed exactly
@@ -31,7 +31,7 @@ export async function measureExpiries(
   const { servers, provider } = await startAssistants(
     scope,
     { databaseUrl: database.url, signal },
-    { providerMs, userMaxAgeSeconds: 0, firstTokenSeconds: 0, processes: PROCESSES },
+    { providerMs, userMaxAgeSeconds: 0, firstTokenSeconds: 0, processes: PROCESS_COUNT },
   );
   const urls = servers.map(({ url }) => url);
   const redemptions: number[] = [];
@@ -40,7 +40,7 @@ export async function measureExpiries(
     const cookie = await signIn(urls[user % urls.length] ?? '', user);
     const { refresh: before } = await provider.call('counts');
     const statuses = await Promise.all(
-      Array.from({ length: REQUESTS }, async (_, request) => {
+      Array.from({ length: REQUEST_COUNT }, async (_, request) => {
         const url = urls[request % urls.length] ?? '';
         const response = await fetch(`${url}/auth/me`, { headers: { cookie } });
         await response.body?.cancel();
@@ -51,5 +51,11 @@ export async function measureExpiries(
     redemptions.push(after - before);
     failedCount += statuses.filter((status) => status !== 200).length;
   }
-  return { providerMs, processes: PROCESSES, requests: REQUESTS, redemptions, failedCount };
+  return {
+    providerMs,
+    processes: PROCESS_COUNT,
+    requests: REQUEST_COUNT,
+    redemptions,
+    failedCount,
+  };
 }

@@ -54,7 +54,7 @@ export function betterAuth(
   };
 }
 
-/** Starts a peer in a separate process and signs users in. Peers call no other service. */
+/** Starts a peer in a separate process and signs users in. Peers call no other service, so `calls` stays 0. */
 async function startPeer(
   settings: PeerSettings,
   { databaseUrl, signal }: VariantSetup,

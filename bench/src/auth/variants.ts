@@ -14,13 +14,13 @@ export const uncachedAssistants = assistants(0);
 /** Assistants that reuse user data for up to 30 s. */
 export const cachedAssistants = assistants(30);
 
-/** better-auth with its defaults. */
+/** better-auth with its default session settings. */
 export const betterAuthPlain = betterAuth('better-auth', {
   hasJoins: false,
   hasCookieCache: false,
 });
 
-/** Fastest configuration of better-auth in which a sign-out takes effect immediately. */
+/** Fastest measured configuration of better-auth in which a sign-out takes effect immediately. */
 export const betterAuthJoins = betterAuth('better-auth, joins', {
   hasJoins: true,
   hasCookieCache: false,

@@ -105,7 +105,7 @@ const createPace = ({ tokensPerSecond }: Setup, seconds: number) => ({
   tokensPerSecond,
 });
 
-/** Returns how much the server's memory grows per open socket. */
+/** Returns how much the server's memory grows per open socket, in bytes. */
 async function measureIdle(
   { server, endpoints }: Awaited<ReturnType<typeof startVariant>>,
   clients: RemoteProcess<Clients>,

@@ -40,7 +40,7 @@ const methods = {
 
   /**
    * Sends one message over each of the first `streams` sockets, and waits for all answers.
-   * @param withinMs Time from the first message to the last.
+   * @param withinMs Time over which the messages are spread.
    */
   async ask({ streams, withinMs }: { streams: number; withinMs: number }): Promise<Answers> {
     const answers = await Promise.all(
@@ -62,7 +62,7 @@ const methods = {
     return { tokens: ages.length, tokensPerSecond, p50, p99, max, failures };
   },
 
-  /** Compares the messages sent and received over each socket with the stored session. */
+  /** Compares the messages sent and received over each socket with its stored session, and reports stray events. */
   async checkStored(): Promise<{ storedCount: number; failures: string[] }> {
     let storedCount = 0;
     const failures = clients.flatMap(({ client }) =>

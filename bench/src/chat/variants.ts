@@ -76,5 +76,5 @@ async function startRelay(
 export const ARRIVALS = ['within a second', 'all at once'] as const;
 export type Arrival = (typeof ARRIVALS)[number];
 
-/** Time from the first message to the last, in milliseconds. */
+/** Time over which the messages are spread, in milliseconds. */
 export const withinMs: Record<Arrival, number> = { 'within a second': 1000, 'all at once': 0 };

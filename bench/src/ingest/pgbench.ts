@@ -27,14 +27,14 @@ export async function findPgbench(): Promise<Pgbench | undefined> {
   return undefined;
 }
 
-/** Maximum duration of a repeated run. On a busy machine, a smoke run of one second may complete no insertion. */
+/** Duration from which a run is not repeated. On a busy machine, a run of one second may complete no insertion. */
 const MAX_REPEATED_SECONDS = 60;
 
 /**
- * Inserts payloads one by one with prepared statements, for the given number of seconds. If no insertion completes,
- * repeats the run for twice as long, up to {@link MAX_REPEATED_SECONDS}.
+ * Inserts payloads one by one with prepared statements, for the given number of seconds, rounded to at least one. If no
+ * insertion completes in a run shorter than {@link MAX_REPEATED_SECONDS}, repeats the run for twice as long.
  * @returns The number of insertions, and the rate per second, which excludes the time to open connections.
- * @throws BenchError if pgbench fails.
+ * @throws BenchError if pgbench fails or prints unexpected output.
  */
 export async function runPgbench(
   { command }: Pgbench,
@@ -101,11 +101,11 @@ async function createSources(databaseUrl: string): Promise<void> {
   await client.end();
 }
 
-/** Returns a script that inserts the row that the collector would insert, with a random listing ID. */
+/** Returns a script that inserts a row like the collector's, with a random source and listing ID. */
 function createInsertScript(): string {
   const payload = JSON.stringify(createPayload(getSourceSlug(0), '000000000'))
     .replaceAll("'", "''")
-    // Without the space, pgbench would parse `:62000` and `:true` as variables.
+    // Without the space, pgbench would parse `:true` as a variable.
     .replaceAll('":', '": ');
   return [
     `\\set source random(0, ${SOURCES - 1})`,

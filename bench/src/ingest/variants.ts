@@ -13,7 +13,7 @@ export type MeasurementOptions = {
   signal: AbortSignal;
 };
 
-/** One measurement. `accepted` counts 202 responses; `stored` counts database rows. */
+/** One measurement. `accepted` counts 202 responses or pgbench's insertions; `stored` counts database rows. */
 export type Sample = {
   sent: number;
   accepted: number;

@@ -24,7 +24,7 @@ const STREAMS: readonly Document[] = [
   { records: 10 * MILLION, faulty: 0, format: 'jsonl' },
 ];
 
-/** Compares the validator with JSON.parse and its peers in time, memory and reported errors. */
+/** Compares the validator and the linter with JSON.parse and their peers in time, memory and reported errors. */
 export async function measureInventory(context: Context): Promise<Report> {
   const { options, results, logProgress, signal } = context;
   await using scope = new AsyncDisposableStack();

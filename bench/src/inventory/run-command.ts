@@ -8,10 +8,10 @@ import type { Usage } from './usage.ts';
 
 /** Result of one run of a command. */
 export type Run = {
-  /** Exit status; null if the command was killed or crashed. */
+  /** Exit status; null if a signal ended the command, as after a timeout or without memory. */
   exitStatus: number | null;
   wallMs: number;
-  /** Resource usage; undefined if the command was killed or crashed. */
+  /** Resource usage; undefined if a signal ended the command. */
   usage: Usage | undefined;
 };
 

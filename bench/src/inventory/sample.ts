@@ -13,7 +13,7 @@ export type Sample = Run & {
   megabytes: number;
   /** Number of errors that the command reported. */
   errors: number;
-  /** First wrong finding; undefined if all findings are right or were not compared. */
+  /** First wrong finding or record count; undefined if there is none or the findings were not compared. */
   difference?: string | undefined;
 };
 
@@ -25,7 +25,7 @@ type Source = {
   signal: AbortSignal;
 };
 
-/** Runs a command on a document, counts the reported errors and compares them with the expected ones. */
+/** Runs a command on a document and counts its errors. Compares the findings of `validate` with the expected ones. */
 export async function measureCommand(
   variant: Variant,
   { document, file, folder, signal }: Source,

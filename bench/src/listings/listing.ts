@@ -38,7 +38,7 @@ export type Generator = {
   duplicates?: number;
 };
 
-/** Number of sources, each with the same number of listings. */
+/** Number of sources, over which the listings are spread evenly. */
 export const SOURCES = 100;
 
 const KINDS = {
@@ -187,7 +187,7 @@ export function createListingPayload(generator: Generator, index: number): Paylo
 }
 
 /**
- * Returns payloads with only a description and images, so that the model must read all facts from the
+ * Returns payloads whose only content is a description and images, so that the model must read all facts from the
  * text.
  */
 export function createTextPayloads(

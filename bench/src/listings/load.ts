@@ -66,7 +66,7 @@ function* batches({
   }
 }
 
-/** Settings for building the vector index: memory for the whole index, and no statement timeout. */
+/** Settings for building the vector index: memory for the whole index, parallel workers, and no statement timeout. */
 const BUILD_SETTINGS =
   "set maintenance_work_mem = '4GB'; set max_parallel_maintenance_workers = 2; set statement_timeout = 0";
 

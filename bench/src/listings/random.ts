@@ -12,7 +12,7 @@ export type Random = {
   /** Returns a normally distributed number with mean 0 and standard deviation 1. */
   normal(): number;
   /**
-   * Returns a rank below `count`, distributed like words in texts (Zipf): rank 9 is a tenth as frequent as rank 0.
+   * Returns a rank below `count`, distributed like words in texts (Zipf): rank 9 is a seventh as frequent as rank 0.
    */
   rank(count: number): number;
 };

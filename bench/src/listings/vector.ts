@@ -11,7 +11,7 @@ export type VectorGenerator = {
 
 const TOPICS = 256;
 const DIRECTIONS = 24;
-/** Standard deviation within a topic. The centres of topics have a standard deviation of 1. */
+/** Standard deviation along each direction. The elements of a topic's centre have a standard deviation of 1. */
 const SPREAD = 0.2;
 const NOISE = 0.25;
 /** Factor to apply before rounding. Three digits are precise enough for searches and short as text. */

@@ -19,7 +19,7 @@ const WARM_UP = { share: 0.4, minSeconds: 0.75, maxSeconds: 2 };
 /**
  * Measures every variant once in each round. The order reverses from round to round, so a machine that slows down
  * during a run favours no variant.
- * @returns The samples of each variant in the order of the rounds, and the wrong responses.
+ * @returns The samples of each variant in the order of the rounds, and the failures: wrong or missing responses.
  */
 export async function measureRounds(
   runningVariants: RunningVariants,

@@ -31,7 +31,7 @@ export type Target = {
 
 /**
  * Sends all requests concurrently, once each.
- * @returns Failures: statuses other than 200, and responses about a different user.
+ * @returns Failures: statuses other than 200, and responses without the expected text.
  */
 export async function checkAnswers(
   { url }: Pick<Running, 'url'>,

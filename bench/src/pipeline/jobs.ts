@@ -5,7 +5,10 @@ import type { Payload } from '../listings/listing.ts';
 /** Job queue of one database. */
 export type Jobs = AsyncDisposable & {
   put(payloads: readonly Payload[]): Promise<void>;
-  /** Waits until all jobs have ended. */
+  /**
+   * Waits until all jobs have ended.
+   * @throws The reason of `signal` if it aborts.
+   */
   waitUntilDrained(signal: AbortSignal): Promise<void>;
   /** Returns the results of the last `count` jobs. */
   readResults(count: number, slots: number): Promise<JobResults>;

@@ -17,7 +17,9 @@ export type Sample = JobResults & {
   requests: Counts | undefined;
 };
 
-/** Maximum number of model calls per listing: one extracts the fields, and one embeds the text. Each image adds one. */
+/**
+ * Maximum number of model calls per new listing: one extracts the fields, and one embeds the text. Each image adds one.
+ */
 const MAX_CALLS = 2;
 const MIN_BUSY_SHARE = 0.95;
 
@@ -94,7 +96,10 @@ function formatJobsTable(samples: readonly Sample[]): string {
   );
 }
 
-/** Returns the median number of requests per listing. Listings may share an embedding request. */
+/**
+ * Returns the median number of model requests per listing, or an empty string for the mock. Listings may share an
+ * embedding request.
+ */
 function formatRequests(samples: readonly Sample[]): string {
   const ratios = samples.flatMap(({ requests, completedCount }) =>
     requests === undefined ? [] : [(requests.chat + requests.embed) / completedCount],

@@ -8,7 +8,7 @@ export type MethodResult = { id: number; output: unknown } | { id: number; error
 
 /**
  * Serves method calls of the parent process until it disconnects.
- * @param methods Methods by name; the parent receives the text of a thrown error.
+ * @param methods Methods by name; the parent receives the stack of a thrown error.
  */
 export function serveMethods(methods: Methods): void {
   process.on('message', (call: MethodCall) => {

@@ -4,7 +4,10 @@ import type { MethodResult, Methods, MethodCall } from './child.ts';
 
 /** Child process that serves method calls and stops at the end of the scope. */
 export type RemoteProcess<ChildMethods extends Methods> = AsyncDisposable & {
-  /** Calls a method of the child process. @throws The method's error, or an Error if the process has ended. */
+  /**
+   * Calls a method of the child process.
+   * @throws Error with the stack of the method's error, or if the process did not start or has ended.
+   */
   call<Name extends keyof ChildMethods & string>(
     method: Name,
     ...input: Parameters<ChildMethods[Name]>
@@ -18,7 +21,7 @@ const STOP_MS = 5000;
  * Starts a module in a separate process with NODE_ENV=production. A measured server thus shares no event
  * loop, heap or garbage collection with the benchmark.
  * @param module URL of a module that passes the methods of `ChildMethods` to `serveMethods`.
- * @param signal Kills the process, which rejects its pending calls.
+ * @param signal Kills the process when it aborts, which rejects the pending calls.
  */
 export function startProcess<ChildMethods extends Methods>(
   module: URL,

@@ -14,8 +14,8 @@ export function computeJobRate({ jobs, seconds }: DrainResult): number {
 }
 
 /**
- * Returns a failure unless every started job started only once and ended. A stopped peer may leave jobs in progress
- * unfinished.
+ * Returns a failure unless jobs started, and each of them started only once and ended. A stopped peer may leave jobs in
+ * progress unfinished.
  */
 export function findCountMismatches(sample: DrainSample & { enqueuedCount: number }): string[] {
   const { variant, enqueuedCount, startedCount, restartedCount, remainingCount } = sample;

@@ -7,9 +7,9 @@ export type Fairness = {
   /** Number of payloads of the other source. */
   backlog: number;
   singles: number;
-  /** Time from sending a single payload to its start. */
+  /** Time from sending a single payload to the start of its job, in milliseconds. */
   waitMs: Summary;
-  /** Number of backlog payloads started between the first single payload and the last. */
+  /** Number of jobs that started after the first single job, up to the last. Almost all are of the backlog. */
   startedMeanwhile: number;
 };
 
@@ -48,7 +48,8 @@ export async function measureFairness(
   }
   const remainingJobs = await worker.call('countRemaining');
   await worker.call('stop');
-  const startedMeanwhile = (startIndexes.at(-1) ?? 0) - (startIndexes[0] ?? 0);
+  // The other single payloads are not part of the backlog.
+  const startedMeanwhile = (startIndexes.at(-1) ?? 0) - (startIndexes[0] ?? 0) - (singles - 1);
   const fairness = { backlog, singles, waitMs: summarize(waits), startedMeanwhile };
   await results.keep('fairness', fairness);
   const failures =

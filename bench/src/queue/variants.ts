@@ -56,7 +56,7 @@ export async function startQueue(
 }
 
 /**
- * Waits until a condition returns a value, and returns the value.
+ * Waits until a condition returns a value other than false, and returns the value.
  * @throws BenchError after a minute.
  */
 export async function waitUntil<Result>(

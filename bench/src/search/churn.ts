@@ -20,7 +20,7 @@ export type ChurnResult = {
 const BATCH_SIZE = 500;
 const SEED = 20_260_103;
 
-/** Maximum size of databases to vacuum, because a vacuum takes as long as building the vector index. */
+/** Maximum number of listings in a database to vacuum, because a vacuum takes as long as building the vector index. */
 const MAX_VACUUMED_LISTINGS = 100_000;
 
 /**
@@ -94,7 +94,7 @@ async function readIndexStatistics(url: string): Promise<{ deadRows: number; ind
   return row;
 }
 
-/** Runs a statement on a separate connection, because a session publishes its statistics only when it ends. */
+/** Runs a statement on a separate connection, because a session may delay its statistics until it ends. */
 async function runQuery<Row extends pg.QueryResultRow>(
   url: string,
   statement: string,

@@ -1,17 +1,17 @@
 import pg from 'pg';
 import type { Filters } from './questions.ts';
 
-/** Reference results, computed by the database without text or vector indexes. */
+/** Reference results, computed by the database with simple queries and without the vector index. */
 export type Exact = AsyncDisposable & {
   /** Returns the IDs of the nearest listings, by comparing all distances. */
   nearest(vector: readonly number[], filters: Filters, limit: number): Promise<number[]>;
-  /** Ranks the newest `bound` listings with all words; returns the best IDs and the number of matches. */
+  /** Ranks the newest `bound` listings with all words; returns the best IDs and the number of ranked listings. */
   ranked(
     words: string,
     filters: Filters,
     options: { bound: number; limit: number },
   ): Promise<{ ids: number[]; count: number }>;
-  /** Returns the share of listings that match the filters. */
+  /** Returns the share of listings that match the filters and are not archived. */
   share(filters: Filters): Promise<number>;
 };
 

@@ -7,7 +7,7 @@ const MAX_LATENCY_MS = 50;
 const MAX_GROWTH = 2;
 const MIN_RECALL = 0.95;
 
-/** Evaluates the search goals on the smallest and the largest database. */
+/** Evaluates latency on the largest database, its growth from the smallest, and recall and ranking on all. */
 export function evaluateGoals(findings: readonly Findings[]): Goal[] {
   const bySize = findings.toSorted((a, b) => a.listings - b.listings);
   const [smallest, largest] = [bySize.at(0), bySize.at(-1)];

@@ -12,7 +12,7 @@ export type Breadth = (typeof BREADTHS)[number];
 
 export type Filters = Readonly<Record<string, string | number>>;
 
-/** Filters by the share of listings that match. Each share has two filters on different columns. */
+/** Filters by the share of listings that match. Each share except `none` has two filters on different columns. */
 export const FILTERS: Readonly<Record<string, readonly Filters[]>> = {
   none: [{}],
   '1 %': [{ city: 'Луцьк' }, { source_slug: 'source-07' }],
@@ -30,7 +30,7 @@ export type Question = {
   filters: Filters;
 };
 
-/** Frequency ranks of words that occur in most listings, in one in 100, and in one in 10,000. */
+/** Frequency ranks of words that occur in at least 30 % of listings, in about 1 in 200, and in about 1 in 10,000. */
 const RANKS: Record<Breadth, readonly [from: number, to: number]> = {
   broad: [0, 8],
   medium: [300, 900],
@@ -38,8 +38,8 @@ const RANKS: Record<Breadth, readonly [from: number, to: number]> = {
 };
 
 /**
- * Returns questions of one kind, which cycle through the filters and breadths. Half of the queries have two words. The
- * vectors of `similar` searches belong to no listing.
+ * Returns questions of one kind, which cycle through the filters and breadths. About half of the queries have two
+ * words. The vectors of `similar` searches belong to no listing.
  * @param dimensions Number of elements of a vector.
  */
 export function createQuestions(

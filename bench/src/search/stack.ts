@@ -13,7 +13,7 @@ import type { Context } from '../suite.ts';
 const API_MODULE = new URL('servers/api.ts', import.meta.url);
 const MODEL_MODULE = new URL('servers/model.ts', import.meta.url);
 
-/** Collector's API with a database of listings and a model server; the end of the scope stops both. */
+/** Collector's API on a database of listings, with a model server; the end of the scope stops both servers. */
 export type Stack = {
   url: string;
   api: ReturnType<typeof startProcess<ApiServer>>;
@@ -45,7 +45,10 @@ export async function startStack(databaseUrl: string, signal: AbortSignal): Prom
 export const DIMENSIONS = 384;
 const SEED = 20_260_101;
 
-/** Opens a database of generated listings; the end of the scope drops it unless `--keep` is set. */
+/**
+ * Opens a database of generated listings; the end of the scope drops it unless `--keep` is set.
+ * @throws Error if a kept database has a different number of listings.
+ */
 export async function openListings(
   count: number,
   { options, databases, signal, logProgress }: Context,

@@ -7,7 +7,7 @@ import { percentiles, median } from '../statistics.ts';
 import type { Outcome } from './load.ts';
 import type { CollectorProcess, ProcessResources } from './servers/collector.ts';
 
-/** Measurements at one time, with latencies since the previous sample. */
+/** Measurements at one time, with the latencies and accepted payloads since the previous sample. */
 export type Sample = ProcessResources & {
   /** Time since the end of the warm-up. */
   seconds: number;
@@ -72,11 +72,11 @@ export type Table = (typeof TABLES)[number];
 export type TableStatistics = { heapMiB: number; indexesMiB: number; live: number; dead: number };
 
 export type Counts = {
-  /** Number of stored payloads. */
+  /** Number of stored raw records. */
   storedCount: number;
-  /** Number of payloads that are pending or being processed. */
+  /** Number of raw records that are pending or being processed. */
   openCount: number;
-  /** Number of payloads with the status `completed`. */
+  /** Number of raw records with the status `completed`. */
   completedCount: number;
   /** Number of listings that do not reflect their newest payload. */
   outdatedCount: number;
@@ -85,12 +85,12 @@ export type Counts = {
 export type DatabaseMonitor = AsyncDisposable & {
   /**
    * Returns the median duration of a claim during a source's backlog, in milliseconds. Creates the backlog and claims
-   * its jobs in a transaction that is rolled back.
+   * jobs in a transaction that is rolled back.
    */
   measureClaimMs(): Promise<number>;
   tables(): Promise<Record<Table, TableStatistics>>;
   counts(): Promise<Counts>;
-  /** Deletes completed payloads older than the given number of seconds. Returns the number of deleted payloads. */
+  /** Deletes completed raw records older than the given number of seconds. Returns the number of deleted records. */
   deleteOldPayloads(seconds: number): Promise<number>;
 };
 
@@ -151,7 +151,7 @@ export async function openDatabaseMonitor(url: string): Promise<DatabaseMonitor>
         [TABLES],
       );
       const entries = rows.map(({ name, ...table }) => [name, table] as const);
-      // All tables exist after the collector's startup.
+      // All tables exist after the collector's startup, so the record is complete.
       return Object.fromEntries(entries) as Record<Table, TableStatistics>;
     },
 

@@ -19,7 +19,7 @@ const FULL = { minutes: 30, listings: 5000, ingestRate: 30, searchRate: 2, sampl
 const SMOKE = { minutes: 0.1, listings: 60, ingestRate: 30, searchRate: 5, sampleSeconds: 0.5 };
 /** Warm-up, during which tables reach their usual size and code is compiled. */
 const WARM_UP = { share: 0.1, maxSeconds: 180 };
-/** Retention of payloads. It is short, so that a run deletes about as many payloads as it accepts. */
+/** Retention of completed payloads. It is short, so that a run deletes about as many payloads as it accepts. */
 const RETENTION_SECONDS = 120;
 /** Number of samples between two removals of old payloads. */
 const REMOVAL_INTERVAL = 6;
@@ -158,7 +158,7 @@ async function waitUntilDrained(monitor: DatabaseMonitor): Promise<void> {
   );
 }
 
-/** Returns failures for lost or incomplete payloads and for outdated listings. */
+/** Returns failures for lost payloads, incomplete jobs and outdated listings. */
 async function findCountMismatches(
   monitor: DatabaseMonitor,
   { sentCount, removedCount }: { sentCount: number; removedCount: number },

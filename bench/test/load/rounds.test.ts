@@ -28,7 +28,7 @@ function createRunning(url: string): Running {
   };
 }
 
-/** Creates a load generator that only records the requested loads. */
+/** Creates a load generator that sends nothing: it records the requested loads and returns invented outcomes. */
 function createGenerator(outcome: Partial<Outcome> = {}) {
   const loads: Load[] = [];
   const runLoad = (load: Load): Promise<Outcome> => {

@@ -10,7 +10,7 @@ await pool.query(`create table raw_data (
 
 const at = (ms: number) => new Date(Date.UTC(2026, 0, 1) + ms).toISOString();
 
-/** Inserts a job with two stages, whose result is written some time after the job leaves its slot. */
+/** Inserts a job with two stages. Its result is written some time after the job leaves its slot. */
 async function insertJob(id: number, times: { from: number; to: number; written: number }) {
   const { from, to, written } = times;
   const half = (to - from) / 2;

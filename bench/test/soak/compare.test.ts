@@ -4,7 +4,7 @@ import { compare } from '../../src/soak/compare.ts';
 import { evaluateGrowth } from '../../src/soak/report.ts';
 import type { Sample } from '../../src/soak/sample.ts';
 
-/** Creates a sample whose measurements all equal `value`. */
+/** Creates a sample in which every metric equals `value`. */
 function createSample(seconds: number, value: number): Sample {
   const table = { heapMiB: value, indexesMiB: value, live: 1000, dead: 1000 * value };
   return {
@@ -93,7 +93,7 @@ test('dead rows that are not vacuumed count as growth, whatever their initial sh
   assert.ok(!growthFromFew.isMet);
 });
 
-/** Evaluates hourly growth for samples that grow at a fixed rate. */
+/** Evaluates hourly growth for samples that grow at a fixed rate for 50 minutes and then drop to the initial value. */
 function evaluateHourlyGrowth(perMinute: number) {
   const samples = Array.from({ length: 61 }, (_, minute) =>
     createSample(60 * minute, minute > 50 ? 60 : 60 + perMinute * minute),

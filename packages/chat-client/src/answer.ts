@@ -18,7 +18,7 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
   readonly sessionId: string;
   readonly origin: AnswerOrigin;
   turnId: string | undefined;
-  /** Whether the retry was sent. It must not be sent twice. */
+  /** Whether the retry was sent. It is sent again only if the session shows that the server did not handle it. */
   wasRetrySent = false;
   #isReplaying = false;
   #hasGap = false;
@@ -50,8 +50,8 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
   }
 
   /**
-   * Adds an event of the turn.
-   * @returns Whether earlier events are missing. A gap is reported once.
+   * Adds the next event of the turn. Ignores an event that it already has, or that follows a gap, except the last one.
+   * @returns Whether earlier events are missing. A gap is reported once until the next replay.
    */
   addEvent(event: SequencedEvent): { isGap: boolean } {
     const isLast = event.type !== 'other' && isFinalEvent(event);
@@ -82,7 +82,7 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
     return this.origin.type === 'retry' || this.#isQuestion(question);
   }
 
-  /** Returns whether a running turn belongs to this answer. */
+  /** Returns whether a running turn belongs to this answer. Without a known turn, any turn belongs to a retry. */
   hasTurn(turnId: string, messages: readonly Message[]): boolean {
     if (this.turnId !== undefined) return this.turnId === turnId;
     if (this.origin.type !== 'send') return true;
@@ -90,7 +90,7 @@ export class AnswerStream implements AsyncIterable<AnswerEvent> {
     return lastQuestion !== undefined && this.#isQuestion(lastQuestion);
   }
 
-  /** Ends the stream with the stored answer of a turn whose events have been deleted. */
+  /** Ends the stream with the stored answer of a turn that no longer runs, or with `answer_lost` if there is none. */
   endWithStoredAnswer(messages: readonly Message[]): void {
     const questionIndex =
       this.#questionId === undefined && this.origin.type !== 'send'
@@ -141,7 +141,10 @@ const MAX_SESSIONS = 20;
 /** Maximum number of known message IDs per session: as many as the messages in `session.opened`. */
 const MAX_KNOWN_MESSAGES = 100;
 
-/** A digest, or a message from another client of the user. `answer` is set for a new question from that client. */
+/**
+ * A digest, a question from another client of the user, or its stored answer. `answer` is set for a question whose
+ * answer begins now.
+ */
 export type ReceivedMessage = { sessionId: string; message: Message; answer?: StreamedAnswer };
 
 /** Detects messages that this client did not request, each exactly once across reconnects. */

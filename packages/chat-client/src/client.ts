@@ -28,7 +28,7 @@ const DEFAULT_RECONNECT_TIMEOUT_MS = 10 * 60_000;
 /** Default duration of server silence before the status `quiet`. */
 const DEFAULT_QUIET_MS = 3000;
 
-/** Maximum number of retries while the assistant is unavailable. They take about two minutes. */
+/** Maximum number of retries while the assistant is unavailable. By default, they take one to two minutes. */
 const MAX_RETRIES = 8;
 
 export type ChatOptions = Pick<ConnectionOptions, 'url'> & Partial<ConnectionOptions>;
@@ -167,7 +167,7 @@ export async function openChat({
     }
   }
 
-  /** Retries a request for about two minutes while the assistant is unavailable. Rethrows other errors. */
+  /** Retries a request while the assistant is unavailable, at most {@link MAX_RETRIES} times. Rethrows other errors. */
   async function retryUnavailable<Result>(request: () => Promise<Result>): Promise<Result> {
     for (let retries = 0; ; retries += 1) {
       try {
@@ -203,7 +203,7 @@ export async function openChat({
     await connection.request(request, createTurnSetter(answer));
   }
 
-  /** Opens the session of an answer and replays the missing events. */
+  /** Opens the session of an answer and replays the missing events. Then ends the answer if its turn no longer runs. */
   async function reopen(answer: AnswerStream): Promise<void> {
     const { sessionId: session_id, turnId: turn_id, seq: after } = answer;
     const position = turn_id === undefined ? {} : { turn_id, after };

@@ -16,7 +16,7 @@ const MAX_IDLE_MS = 30_000;
 /** Maximum server silence before the client drops the connection. */
 const MAX_SILENCE_MS = 75_000;
 
-/** Close code for an invalid frame. Browsers only allow 1000 and the codes from 3000 to 4999. */
+/** Close code for an invalid frame. Not 1002, because browsers only allow 1000 and the codes from 3000 to 4999. */
 const INVALID_FRAME_CODE = 4002;
 
 /** WebSocket event, with the members of all event types. */
@@ -42,11 +42,11 @@ export type Socket = {
 
 export type ConnectionStatus =
   | { type: 'connected' }
-  /** The server has been silent for `quietMs` while an answer is expected. */
+  /** The server has been silent for `quietMs` while a handshake, a reply or an answer is expected. */
   | { type: 'quiet'; quietMs: number }
   /** The server sends data again after a silence. */
   | { type: 'responsive' }
-  /** The connection was lost. The client reconnects after the delay. */
+  /** The connection was lost, or a reconnect failed. The client reconnects after the delay. */
   | { type: 'waiting'; code: number; reason: string; delayMs: number }
   /** The assistant is unavailable. The client sends the message again after the delay. */
   | { type: 'unavailable'; problem: Problem; delayMs: number }
@@ -61,24 +61,27 @@ export type ConnectionOptions = {
   onStatus: (status: ConnectionStatus) => void;
   /** Time limit for reconnecting, from the first connection loss since the server last sent data. */
   reconnectTimeoutMs: number;
-  /** Duration of server silence before the status `quiet` while an answer is expected. */
+  /** Duration of server silence before the status `quiet` while a handshake, a reply or an answer is expected. */
   quietMs: number;
   /** Returns the delay before a reconnect, in milliseconds; null if the client must not reconnect. */
   getDelayMs: (code: number, attempt: number) => number | null;
 };
 
 type ConnectionHandlers = {
-  /** Returns whether events are expected besides replies. */
+  /** Returns whether an answer is expected. The connection tracks pending replies itself. */
   isAwaiting: () => boolean;
   onOpen: () => void;
   onEvent: (event: SequencedEvent) => void;
-  /** Called when a connection closes. The client may reconnect. */
+  /** Called when a connection closes or cannot be opened. The client may reconnect. */
   onLost: (connectionClose: ConnectionClose) => void;
-  /** Called when the client does not reconnect. */
+  /** Called when the client ends, because it does not reconnect or was closed. */
   onEnd: (error: ChatError) => void;
 };
 
-/** Thrown if the connection was lost before the reply arrived. The server may have handled the message. */
+/**
+ * Thrown if there is no connection, or if it is lost before the reply arrives. In the second case, the server may have
+ * handled the message.
+ */
 export class ConnectionLostError extends Error {
   override readonly name = 'ConnectionLostError';
 }
@@ -133,7 +136,10 @@ export class ChatConnection {
     return this.#openDeferred.promise;
   }
 
-  /** Sends a message on the current connection and resolves to the first reply. */
+  /**
+   * Sends a message on the current connection and resolves to the first reply.
+   * @throws ConnectionLostError, or ChatError `rejected` with the problem that the server sent.
+   */
   request<Name extends ClientType>(
     message: Request<Name>,
     onReply?: OnReply<Name>,

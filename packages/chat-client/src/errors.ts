@@ -9,11 +9,11 @@ type ChatErrorCode =
   | 'signed_out'
   /** Too many messages without permission (close 4403). */
   | 'forbidden'
-  /** Too many connections or messages, even after waiting (close 4429). */
+  /** Too many connections or messages, at the first connection or even after waiting (close 4429 or HTTP 429). */
   | 'too_many'
   /** The message exceeds the frame size limit (close 1009). */
   | 'too_large'
-  /** The client could not connect, or could not reconnect within its time limit. */
+  /** The client could not connect, could not reconnect within its time limit, or must not reconnect (close 1000). */
   | 'unreachable'
   /** The server does not speak this protocol. */
   | 'no_assistant'

@@ -30,8 +30,9 @@ export type ConnectOptions = {
   image?: Blob | undefined;
   /** Maximum number of pooled connections to PostgreSQL, 10 by default. Notifications use one more. */
   maxConnections?: number;
-  /** Time limit for a query on PostgreSQL, 30 s by default. Does not apply to migrations. */
+  /** Time limit for a query on PostgreSQL, 30 s by default. Does not apply to the statements of migration files. */
   queryTimeoutMs?: number;
+  /** Called for errors of idle connections to PostgreSQL, and of the connection for notifications. */
   onError?: (error: Error) => void;
   /** Receives a warning for the operator about risky settings of the server. */
   onWarning?: (message: string) => void;

@@ -6,7 +6,8 @@ type DatabaseErrorCode =
   | 'MIGRATION_FAILED';
 
 /**
- * Failure to open, prepare or reach the database. The message names the problem and the solution, without the password.
+ * Failure to open, prepare or reach the database. The message names the problem, in most cases with a solution, and
+ * never the password.
  */
 export class DatabaseError extends Error {
   override readonly name = 'DatabaseError';
@@ -43,8 +44,9 @@ function describeReason(error: unknown): string {
 const SERVER_ERROR_PATTERN = /^(08|53|57P)/;
 
 /**
- * Converts an error to DATABASE_UNREACHABLE if the server was not reached, closed the connection or accepts no more
- * connections. Returns other errors unchanged. node-postgres reports connection errors as plain `Error` objects.
+ * Converts an error to DATABASE_UNREACHABLE if the server was not reached, did not respond in time, closed the
+ * connection, or lacks resources such as connections. Returns other errors unchanged. node-postgres reports connection
+ * errors as plain `Error` objects.
  */
 export function toOutageError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;

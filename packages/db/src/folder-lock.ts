@@ -11,7 +11,8 @@ const SQLITE_BUSY = 5;
 /**
  * Locks a folder for this process, and creates the folder if it does not exist. Uses the file lock of a SQLite
  * database, which the operating system releases even if the process is killed.
- * @throws DatabaseError FOLDER_LOCKED if another process holds the lock, FOLDER_UNUSABLE if the folder is not writable.
+ * @throws DatabaseError FOLDER_LOCKED if another process holds the lock, FOLDER_UNUSABLE if the folder cannot be
+ *   created or written.
  */
 export function lockFolder(folder: string): FolderLock {
   let lockFile: DatabaseSync | undefined;

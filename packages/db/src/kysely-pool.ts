@@ -55,7 +55,7 @@ function createGuardedClient(
   function useClient(nextClient: pg.PoolClient): void {
     client = nextClient;
     failure = undefined;
-    // The pool handles 'error' events of idle connections only, and an unhandled event crashes the process.
+    // The pool handles 'error' events of idle connections only. A connection that breaks in use must be discarded.
     client.on('error', recordFailure);
   }
 

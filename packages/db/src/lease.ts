@@ -67,7 +67,8 @@ type LeaseHandle = {
 
 /**
  * Runs a function under an acquired lease. Renews the lease after each third of its duration, and releases it at the
- * end. Failed renewals are retried until the lease expires; a failed release is ignored, because the lease expires.
+ * end unless it is lost. Failed renewals are retried until the lease expires; a failed release is ignored, because the
+ * lease expires.
  * @param work Function whose signal is aborted with a {@link LeaseLostError} if the lease is lost.
  * @param signal Signal that also aborts the signal of `work`.
  * @throws The error of `work`.
@@ -127,7 +128,7 @@ async function renewRepeatedly(
  *   inserted.
  * @param options.everyMs Time from a success until the work is due again. 0 by default.
  * @param options.retryMs Time from a failure until the work is due again. 0 by default.
- * @returns Whether this process ran the function. False if another process holds the lease, or if the work is not due.
+ * @returns Whether this call ran the function. False if another caller holds the lease, or if the work is not due.
  * @throws The error of `work`.
  * @example
  * // Runs once a day in one of the processes, and ten minutes after a failure.

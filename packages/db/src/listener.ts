@@ -18,7 +18,7 @@ export type Listener = {
   /**
    * Calls `onNotify` with each payload of a channel, and with an empty payload if notifications may have been lost.
    * @returns A function that unsubscribes.
-   * @throws DatabaseError DATABASE_UNREACHABLE.
+   * @throws DatabaseError DATABASE_UNREACHABLE, and Error after `close`.
    */
   listen: (channel: string, onNotify: OnNotify) => Promise<() => Promise<void>>;
   /** Ends the connection and all subscriptions. */
@@ -27,9 +27,10 @@ export type Listener = {
 
 /**
  * Creates a listener, which connects at the first subscription. A connection can die silently, so it is checked every
- * 15 s and replaced. Notifications in between are lost, so each subscriber is then called once with an empty payload.
+ * 15 s, and replaced if it does not respond. Notifications in between are lost, so each subscriber is then called once
+ * with an empty payload.
  * @param options.createClient Creates an unconnected client for each connection.
- * @param options.onError Called for each lost connection and each failed reconnection.
+ * @param options.onError Called for each lost connection, and for each failure to reconnect or to unsubscribe.
  */
 export function createListener(options: {
   createClient: () => ListenerClient;

@@ -31,7 +31,7 @@ export type Log = {
  * Assigns positions to committed rows that have none, in the order of their IDs. One process at a time
  * assigns positions, so they commit in order and no reader skips a row.
  * @param limit Maximum number of rows, to keep the transaction short.
- * @returns `busy` if another process is assigning positions, `more` if rows without a position remain.
+ * @returns `busy` if another process is assigning positions, `more` if rows without a position may remain.
  * @see docs/adr/0021-change-feed.md
  */
 export async function assignPositions<Schema>(

@@ -36,7 +36,8 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
  * them. Each file runs and is recorded in a separate transaction. Files named `.concurrently.sql` run without a
  * transaction, to build indexes without blocking writes. An interrupted run resumes at the next start. Applied files
  * must not change.
- * @throws DatabaseError MIGRATION_FAILED with the name of the file. Files before it remain applied.
+ * @throws DatabaseError MIGRATION_FAILED with the name of the file. Files before it remain applied. Errors of the
+ *   connection outside of a file pass through.
  */
 export async function migrate(
   { pool }: { pool: pg.Pool },
@@ -70,7 +71,8 @@ function ignoreError(): void {}
 
 /**
  * Acquires the advisory lock for the session by polling. A blocking statement would deadlock with "create index
- * concurrently" in another process. After a process is killed, the server may keep its lock until an index is built.
+ * concurrently" in another process. The wait has no limit, because the server may keep the lock of a killed process
+ * until an index is built.
  */
 async function acquireLock(client: pg.PoolClient): Promise<void> {
   for (;;) {

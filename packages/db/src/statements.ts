@@ -9,8 +9,8 @@ const MAX_PREPARED_NAMES = 100;
 const preparedNames = new Map<string, string>();
 
 /**
- * Marker of prepared statements, for the beginning of Kysely's `sql`. Each connection parses and plans such a statement
- * only once. Use it for frequent statements, whose text must not depend on values.
+ * Marker of prepared statements, for the beginning of Kysely's `sql`. Each connection parses such a statement only
+ * once, and soon reuses its plan. Use it for frequent statements, whose text must not depend on values.
  * @see docs/adr/0026-prepared-statements.md
  */
 export const prepared: RawBuilder<never> = sql.raw(`${PREPARED_PREFIX} `);

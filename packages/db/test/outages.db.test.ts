@@ -31,7 +31,7 @@ test('a failed query does not affect the next one', async () => {
   assert.deepEqual((await readOne(db)).rows, [{ n: 1 }]);
 });
 
-// The embedded database has no connections.
+// The embedded database has no network connections that can break.
 if (url !== undefined) {
   suite('connections that are cut', () => {
     let database: Database<never>;
@@ -45,7 +45,7 @@ if (url !== undefined) {
     beforeEach(async () => {
       await pool.query('truncate written');
       await pool.query('drop sequence if exists numbers; create sequence numbers');
-      // Opens all connections.
+      // Opens all connections, so that the test breaks each of them.
       const sleepQueries = Array.from({ length: CONNECTION_COUNT }, () =>
         database.pool.query('select pg_sleep(0.05)'),
       );
@@ -96,7 +96,7 @@ if (url !== undefined) {
     }
 
     test('a write whose answer is lost happens once', async () => {
-      // A rollback does not reset a sequence.
+      // A rollback does not reset a sequence, so its next number shows how often the write ran.
       const lostWrite = sql`select nextval('numbers'), pg_terminate_backend(pg_backend_pid())`;
       await assert.rejects(lostWrite.execute(database.db), isDatabaseOutage);
       assert.equal(await getNextNumber(), 2);

@@ -7,7 +7,7 @@ import { createApplicationLink, createMessagePage, createPage, sendPage } from '
 import type { Artifacts } from './store.ts';
 import type { WebhookDelivery, Webhooks } from './webhooks.ts';
 
-/** Webhooks sent for a change; empty if nothing changed. */
+/** Webhooks enqueued for a change; empty if nothing changed. */
 type SentWebhooks = readonly Readonly<WebhookDelivery>[];
 
 export type AccountService = ReturnType<typeof createAccountService>;

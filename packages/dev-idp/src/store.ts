@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import { type Adapter, type AdapterPayload, errors, type JWKS } from 'oidc-provider';
 
-// `artifacts` has one row per token, code, grant or interaction. Generated columns make the payload searchable.
+// `artifacts` has one row per token, code, grant, session or interaction. Generated columns make it searchable.
 const SCHEMA_SQL = `
   pragma journal_mode = wal;
   pragma synchronous = normal;
@@ -34,7 +34,7 @@ const SCHEMA_SQL = `
 /**
  * Opens the database of the provider, and creates its tables if they do not exist.
  * @param file Database file, which only its owner can read. Without a file, the database is in memory.
- * @throws Error with the name of the file and a solution if the file is not a database.
+ * @throws Error with the name of the file and a solution if the file cannot be used.
  */
 export function openDatabase(file = ':memory:'): DatabaseSync {
   let database: DatabaseSync | undefined;
@@ -80,12 +80,12 @@ export async function loadKeys(database: DatabaseSync): Promise<ProviderKeys> {
   return keys;
 }
 
-/** Store for the artifacts of oidc-provider: tokens, codes, grants and interactions. */
+/** Store for the artifacts of oidc-provider: tokens, codes, grants, sessions and interactions. */
 export type Artifacts = ReturnType<typeof createArtifactStore>;
 
 const getNowSeconds = () => Math.floor(Date.now() / 1000);
 
-/** Creates a store for artifacts, and deletes expired artifacts. */
+/** Creates a store for artifacts. Deletes artifacts that have expired before. */
 export function createArtifactStore(database: DatabaseSync) {
   database.prepare('delete from artifacts where expires_at <= ?').run(getNowSeconds());
   const upsert = database.prepare(
@@ -133,9 +133,9 @@ export function createArtifactStore(database: DatabaseSync) {
         revokeByGrant.run(model, grantId);
       },
     }),
-    /** Deletes every token, code and grant of an account. */
+    /** Deletes every token, code, grant and session of an account. */
     revokeAccount: (sub: string) => void revokeAccount.run(sub),
-    /** Deletes every token, code and grant of every account. */
+    /** Deletes every token, code, grant and session of every account. */
     revokeAllAccounts: () => void revokeAll.run(),
   };
 }

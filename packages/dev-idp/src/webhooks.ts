@@ -86,7 +86,7 @@ export function createWebhooks(
     listRecent: () => deliveries.map((delivery) => ({ ...delivery })),
     /** Waits until all queued events have been delivered or have failed. */
     waitUntilSettled: () => queue,
-    /** Aborts the delivery in progress, and fails the queued deliveries. */
+    /** Aborts the delivery in progress, fails the queued deliveries, and waits until all are settled. */
     close(): Promise<void> {
       stopController.abort();
       return queue;

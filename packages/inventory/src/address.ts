@@ -84,7 +84,10 @@ function canonicalizeHost(host: string): string {
   return toAsciiHost(normalizedHost) || normalizedHost;
 }
 
-/** Converts an internationalized host name to ASCII (RFC 5890 §2.3.2.1). Returns an empty string for invalid names. */
+/**
+ * Converts an internationalized host name to ASCII (RFC 5890 §2.3.2.1). Returns an empty string if it is invalid.
+ * Returns ASCII text unchanged, without validation.
+ */
 export function toAsciiHost(host: string): string {
   return isAscii(host) ? host : domainToASCII(host);
 }
@@ -113,7 +116,7 @@ function isAscii(text: string): boolean {
   return /^[\0-\x7f]*$/.test(text);
 }
 
-/** Parsed URL. Its `host` keeps the original notation. */
+/** Parsed URL. Its `host` keeps the original notation, except that internationalized names are in Punycode. */
 export type ParsedUrl = Pick<URL, 'protocol' | 'hostname' | 'port'> & { host: string };
 
 /** Parses a URL. Returns null if it is invalid. */
@@ -128,10 +131,10 @@ export function parseUrl(writtenUrl: string): ParsedUrl | null {
 type NetworkScope = 'loopback' | 'private' | 'global';
 
 const PRIVATE_RANGES = new Set(['private', 'linkLocal', 'uniqueLocal', 'carrierGradeNat']);
-/** Names that resolve only on one machine or network (RFC 6761 §6.3, RFC 6762 §3, RFC 8375 §3). */
+/** Names that resolve only on one network (RFC 6762 §3, RFC 8375 §3; `internal` and `lan` by convention). */
 const LOCAL_NAME_PATTERN = /(^|\.)(local|home\.arpa|internal|lan)$/;
 
-/** Returns the network scope of an IP address or a local name, or null for other names and for wildcards. */
+/** Returns the network scope of an IP address or a local name; null for other names and for reserved addresses. */
 export function getNetworkScope(host: string): NetworkScope | null {
   const name = removeBrackets(host.toLowerCase()).replace(/\.$/, '');
   if (name === 'localhost' || name.endsWith('.localhost')) return 'loopback';
@@ -157,7 +160,7 @@ export function isWildcardHost(host: string): boolean {
   return host === '0.0.0.0' || host === '::' || host === '*';
 }
 
-/** Returns the record properties for a host: `host` for an IP address, `domain` for a name. */
+/** Returns the record properties for a host: `host` for an IP address, `domain` for a name, `exposure` for loopback. */
 export function toHostProperties(
   writtenHost: string,
 ): Pick<EndpointRecord, 'host' | 'domain'> & { exposure?: 'local' } {
@@ -182,7 +185,10 @@ export type Endpoint = {
 const HOST_PATTERN =
   /^([a-z\d_]([a-z\d_-]*[a-z\d_])?(\.[a-z\d_]([a-z\d_-]*[a-z\d_])?)*\.?|\[[\da-f:.]+\])$/i;
 
-/** Returns the endpoint of a record, from its URL or from its host and port, or null if the record is incomplete. */
+/**
+ * Returns the endpoint from a record's URL, or from its host and port. Returns null if the host or port is missing or
+ * invalid.
+ */
 export function parseEndpoint(record: EndpointRecord): Endpoint | null {
   const { url: writtenUrl = '' } = record;
   const parsedUrl = URL.parse(writtenUrl);

@@ -110,7 +110,7 @@ See ${name} COMMAND --help for the options of a command.
 `;
 }
 
-/** Returns whether arguments contain `--help`. Arguments after `--` are files. */
+/** Returns whether arguments contain `--help` or `-h`. Arguments after `--` are files. */
 function isHelpRequested(args: readonly string[]): boolean {
   const separatorIndex = args.indexOf('--');
   const options = separatorIndex === -1 ? args : args.slice(0, separatorIndex);
@@ -129,7 +129,7 @@ export function keepHeapSmall(): void {
 
 /**
  * Runs `oselya inventory` as the only task of the process (docs/adr/0022-size-of-a-record.md). Reports internal
- * errors, including unhandled errors.
+ * errors. An uncaught exception also ends the process.
  * @returns The exit status of {@link runInventory}, or 2 for an internal error.
  */
 export async function runInventoryProcess(argv: string[], io: InventoryIo): Promise<number> {

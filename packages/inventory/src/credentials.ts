@@ -41,7 +41,7 @@ function createUserinfoPattern(endCharacters: string): RegExp {
 }
 
 const USERINFO_PATTERN = createUserinfoPattern(String.raw`\s"<>`);
-/** Matches the user and password in a string that is one URL. */
+/** Pattern for the user and password in a string that is one URL. */
 const URL_USERINFO_PATTERN = createUserinfoPattern(String.raw`\n`);
 
 /** Pattern for `user:password@host` with a port, path or bracket. Without these, `npm:package@1.2` would match. */
@@ -114,7 +114,7 @@ export function detectCredential(writtenUrl: string): string | null {
 
 /**
  * Finds credentials in text. The ranges are sorted and may overlap.
- * @param isId Whether the text is a record ID, in which `user@host` is an endpoint, not a credential.
+ * @param isId Whether the text is a record ID, in which `ssh:root@host:22` is an endpoint, not a credential.
  */
 export function findCredentials(text: string, isId = false): TextRange[] {
   if (!/[@=]/.test(text)) return [];

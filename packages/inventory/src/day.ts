@@ -2,11 +2,11 @@
 export type Day = string & { readonly isDay: true };
 
 const DAY_MS = 86_400_000;
-// Date or timestamp (RFC 3339 §5.6). The time zone is optional, and a space may replace the T.
+// Date or timestamp (RFC 3339 §5.6). The seconds and the time zone are optional, and a space may replace the T.
 const TIMESTAMP_PATTERN =
   /^(\d{4}-\d{2}-\d{2})(?:[T ]([01]\d|2[0-3]):[0-5]\d(:([0-5]\d|60)(\.\d+)?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?)?$/i;
 
-/** Parses a date, or the date of a timestamp. Returns null for invalid dates such as 2026-02-30. */
+/** Parses a date, or the date of a timestamp. Returns null for other text, 2026-02-30, and years before 100. */
 export function parseDay(text: string): Day | null {
   const [, date] = TIMESTAMP_PATTERN.exec(text) ?? [];
   // `Date` accepts February 30 and turns it into a day in March.

@@ -48,7 +48,7 @@ export type LintCode = keyof typeof LINT_RULES;
 
 export type FindingCode = keyof typeof RULES;
 
-/** Returns the rule name for configurations, baselines and documentation pages. */
+/** Returns the rule name in configurations, `lint_ignore` and documentation pages. Baselines contain the code. */
 export function getRuleName(code: LintCode): string {
   return code.slice('lint/'.length);
 }
@@ -59,13 +59,13 @@ export function getRulePage(code: string): string | null {
   return hasPage ? `docs/inventory/rules/${code.slice(code.indexOf('/') + 1)}.md` : null;
 }
 
-/** Replacement for the JSON text at the position of a finding. */
+/** Replacement for the text at the position of a finding. */
 export type Fix = { written: string; replacement: string };
 
 /** Errors make an inventory invalid; warnings do not. */
 export type Severity = 'error' | 'warning';
 
-/** Part of a line around a position. `column` is the position within `text`. */
+/** Part of a line around a position. `column` is the 1-based position within `text`, in code points. */
 export type Excerpt = { text: string; column: number };
 
 /** Finding without its file and record. */

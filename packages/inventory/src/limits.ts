@@ -15,7 +15,7 @@ export const MAX_REPEATED_KEYS = 1000;
 /** Maximum size of a processed chunk. */
 export const CHUNK_BYTES = 64 * KIBIBYTE;
 
-/** Maximum size of a file that is read into memory, such as an import or a configuration. */
+/** Maximum size of a file that is read into memory, such as a configuration, and of all included files of an import. */
 export const MAX_TEXT_BYTES = 16 * MEBIBYTE;
 /** Maximum size of a baseline. A finding takes a few hundred bytes. */
 export const MAX_BASELINE_BYTES = 256 * MEBIBYTE;
@@ -24,7 +24,7 @@ export const MAX_BASELINE_BYTES = 256 * MEBIBYTE;
 export const MAX_DRAFT_CHARACTERS = 32 * MEBIBYTE;
 /** Maximum number of drafts per import. One line of a file may specify a range of 65,535 ports. */
 export const MAX_IMPORTED_RECORDS = 20_000;
-/** Maximum nesting depth of an imported file or a YAML inventory. */
+/** Maximum nesting depth of an imported file other than JSON, and of a YAML inventory. */
 export const MAX_IMPORT_DEPTH = 200;
 /** Maximum number of included files per import. A repeated include counts again. */
 export const MAX_INCLUDED_FILES = 1_000;
@@ -37,11 +37,14 @@ export const MAX_URL_CHARACTERS = 8 * KIBIBYTE;
 /** Maximum length of a host name (RFC 1035 §2.3.4). */
 export const MAX_HOST_CHARACTERS = 255;
 
-/** Maximum size of a YAML inventory or OpenAPI document. The parser needs about 100 times as much memory. */
+/** Maximum size of an inventory or OpenAPI document in YAML. The parser needs about 100 times as much memory. */
 export const MAX_YAML_BYTES = 4 * MEBIBYTE;
-/** Maximum size of a Compose file. Even long files have only about 100 KiB. */
+/** Maximum size of a Compose file in YAML. Even long files have only about 100 KiB. */
 export const MAX_COMPOSE_BYTES = 512 * KIBIBYTE;
-/** Minimum average size of a YAML token. Typical tokens are four bytes; single-byte tokens exhaust memory. */
+/**
+ * Minimum average size of a YAML token in a file of maximum size. Typical tokens are four bytes; single-byte tokens
+ * exhaust memory.
+ */
 export const MIN_YAML_TOKEN_BYTES = 2;
 /** Maximum number of aliases (`*name`) in a YAML file. Each alias requires a search of the whole file. */
 export const MAX_YAML_ALIASES = 1_000;

@@ -24,7 +24,7 @@ export type EndpointRecord = {
   [extra: string]: unknown;
 };
 
-/** All exposures, widest first. An unknown exposure may be any exposure except public. */
+/** All exposures, widest first. An unknown exposure counts as wider than any exposure except public. */
 export const EXPOSURES = ['public', 'unknown', 'vpn', 'private', 'local'] as const;
 
 /** JSON types of the properties that the schema defines, by property name. */

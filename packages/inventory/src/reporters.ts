@@ -142,7 +142,7 @@ function createGithubReporter(): Reporter {
       if (reason !== undefined) {
         return `::error file=${escapeProperty(file)},title=unreadable::${escapeData(reason)}\n`;
       }
-      // The runner also accepts the old command syntax ##[name].
+      // The runner also accepts the old command syntax ##[name], so that is escaped too.
       const line = escapeInvisible(`checked ${formatClosingLine(result)}`);
       return `${line.replaceAll('##[', String.raw`\u0023#[`)}\n`;
     },

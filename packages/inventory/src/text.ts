@@ -1,7 +1,7 @@
 import { findCredentials, replaceRanges, maskCredentials, maskId } from './credentials.ts';
 import type { Excerpt } from './finding.ts';
 
-// Maximum lengths in UTF-16 code units.
+// Maximum lengths in UTF-16 code units. `shorten` counts the shown text in code points.
 const MAX_SHOWN_LENGTH = 60;
 const MAX_SCANNED_LENGTH = 1024;
 
@@ -16,12 +16,12 @@ export function shorten(text: string, mask: (text: string) => string = maskCrede
   return `${characters.slice(0, MAX_SHOWN_LENGTH).join('')}…`;
 }
 
-/** Quotes text for a message. */
+/** Masks, shortens and quotes text for a message. */
 export function quoteText(text: string): string {
   return JSON.stringify(shorten(text));
 }
 
-/** Quotes a record ID for a message. */
+/** Masks, shortens and quotes a record ID for a message. */
 export function quoteId(id: string): string {
   return JSON.stringify(shorten(id, maskId));
 }
@@ -97,7 +97,7 @@ export function formatJson(value: unknown, indent?: number): string {
   );
 }
 
-/** Yields a list as JSON in chunks, with an indent of two spaces. Each line begins with `margin`. */
+/** Yields a list as JSON in chunks, with an indent of two spaces. Each line after the first begins with `margin`. */
 export function* formatJsonList(values: Iterable<unknown>, margin = ''): Generator<string> {
   let separator = '[';
   for (const value of values) {

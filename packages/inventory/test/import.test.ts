@@ -69,7 +69,7 @@ const EXCESSIVE_DEPTH = MAX_IMPORT_DEPTH + 50;
 const TOO_MANY_MESSAGE = /more than 20000 endpoints; import it in parts/;
 const TOO_DEEP_MESSAGE = /nested more than 200 levels deep; flatten it/;
 
-// Without limits, these texts would take too much time or memory.
+// Without limits, most of these texts would take too much time or memory.
 test('A text beyond a limit is rejected with the limit and a hint', async () => {
   for (const [from, text, message] of [
     ['nginx', ' '.repeat(MAX_TEXT_BYTES + 1), /larger than 16 MiB; use only a part of it/],

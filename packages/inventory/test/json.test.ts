@@ -249,8 +249,8 @@ function createRecordWithParts(partCount: number): string {
 }
 
 test('Records have a maximum size and number of parts, and later records are read', async () => {
-  const blankRecord = JSON.stringify({ ...VALID_RECORD, notes: '' });
-  const notes = 'x'.repeat(MAX_RECORD_BYTES - blankRecord.length);
+  const recordWithEmptyNotes = JSON.stringify({ ...VALID_RECORD, notes: '' });
+  const notes = 'x'.repeat(MAX_RECORD_BYTES - recordWithEmptyNotes.length);
   const largestRecord = JSON.stringify({ ...VALID_RECORD, notes });
   const emptyStrings = Array(MAX_RECORD_PARTS).fill('""').join();
   const records = [

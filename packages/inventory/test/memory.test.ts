@@ -31,7 +31,7 @@ const createArrayOf = (record: string) => [
   `${record}]`,
 ];
 
-/** Yields 80 MB of records. One record in a hundred is `rareRecord`. */
+/** Yields 200,001 records, 80 MB by default. About one in a hundred is `rareRecord`. */
 function* generateLargeInventory(rareRecord = RECORD): Generator<string> {
   const chunk = `${Array.from({ length: 250 }, (_, index) => (index % 100 ? RECORD : rareRecord)).join()},`;
   yield '[';

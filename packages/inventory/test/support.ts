@@ -51,7 +51,7 @@ export async function* inChunks(bytes: Buffer, ends: number[]): AsyncGenerator<U
   }
 }
 
-/** Yields the source in chunks of a given size. */
+/** Yields bytes in chunks of a given size, as `inChunks` does. */
 export function splitIntoChunks(bytes: Buffer, size: number): AsyncGenerator<Uint8Array> {
   const chunkCount = Math.floor(bytes.length / size);
   return inChunks(

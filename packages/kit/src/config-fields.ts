@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js';
 import { type TArray, type TString, Type } from 'typebox';
 
-/** Creates the schema for an integer variable. */
+/** Creates the schema for an integer variable. `min` defaults to 0, and `max` to the largest safe integer. */
 export function integer(options: { default: number; min?: number; max?: number }) {
   const { min: minimum = 0, max: maximum = Number.MAX_SAFE_INTEGER } = options;
   return Type.Integer({ default: options.default, minimum, maximum });
@@ -38,7 +38,7 @@ const isAddressOrRange = (value: string) => ipaddr.isValid(value) || ipaddr.isVa
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
-/** Variables that all processes read. Contract 1. */
+/** Variables that both apps and `oselya dev` read. Contract 1. */
 export const commonConfig = {
   DATABASE_URL: Type.Optional(
     Type.String({

@@ -18,8 +18,8 @@ export class ConfigError extends StartError {
 }
 
 /**
- * Rule for several variables. Returns each violating variable with a description of the rule. `values` omits invalid
- * variables.
+ * Rule for several variables. Returns each violating variable with a description of the rule. `values` omits variables
+ * that are invalid, or unset without a default.
  */
 export type ConfigRule<Schema extends TObject> = (
   values: Partial<Static<Schema>>,
@@ -28,7 +28,7 @@ export type ConfigRule<Schema extends TObject> = (
 /**
  * Reads a configuration from environment variables. Treats empty variables as unset.
  * @param schema Object schema whose keys are variable names.
- * @throws ConfigError with all invalid variables. Contract 1.
+ * @throws ConfigError with all missing and invalid variables. Contract 1.
  */
 export function loadConfig<Schema extends TObject>(
   schema: Schema,
@@ -57,7 +57,7 @@ export function loadConfig<Schema extends TObject>(
 
 /**
  * Loads several configurations in order, and reports all problems in one error.
- * @throws ConfigError with all invalid variables. Rethrows other errors.
+ * @throws ConfigError with all missing and invalid variables. Rethrows other errors immediately.
  */
 export function loadConfigs<Configs extends readonly unknown[]>(
   ...loaders: { readonly [Index in keyof Configs]: () => Configs[Index] }

@@ -7,7 +7,7 @@ export function formatNumber(value: number): string {
 
 /**
  * Formats a number with its unit: `2 rooms`, `54,5 m²`.
- * @param unit Unit, or its singular and plural.
+ * @param unit Unit, or its singular and plural. Undefined for a number without a unit.
  */
 export function formatAmount(
   value: number,
@@ -36,7 +36,10 @@ export function formatListingId(listingId: number): string {
  */
 export const SIGN_IN_STEP_MINUTES = 10;
 
-/** Returns the beginning of a code challenge. Users compare it on the page and in the terminal. RFC 8252 §8.10. */
+/**
+ * Returns the first 8 characters of a code challenge. Users compare them on the page and in the terminal. RFC 8252
+ * §8.6.
+ */
 export function shortenCodeChallenge(codeChallenge: string): string {
   return codeChallenge.slice(0, 8);
 }

@@ -15,9 +15,9 @@ const MAX_TEXT_LENGTH = 10_000;
 const MAX_DEPTH = 5;
 
 /**
- * Creates a logger that writes one JSON object per line to standard output. Each line includes the fields of
- * `withLogFields`. Errors are reduced to their message, stack, cause and `ERROR_FIELDS`, and instances of other classes
- * to the class name. Contract 2.
+ * Creates a logger that writes one JSON object per line, to standard output by default. Each line includes the fields
+ * of `withLogFields`. Errors are reduced to their type, message, stack, causes and `ERROR_FIELDS`, and instances of
+ * other classes without `toJSON` to the class name. Contract 2.
  */
 export function createLogger(options: {
   level: string;

@@ -80,7 +80,7 @@ export const problemSchema = Type.Object(
 /** Body of an error response. */
 export type ProblemBody = Static<typeof problemSchema>;
 
-/** Creates the body of an error response, for HTTP and WebSockets. Contract 2. */
+/** Creates the body of an error response, for HTTP and WebSockets, with at most 50 `errors`. Contract 2. */
 export function createProblemBody(
   { code, title, status, detail, errors, members }: ProblemError,
   requestId: string,

@@ -36,7 +36,7 @@ export async function listen(
 }
 
 /**
- * Calls `close` on SIGINT or SIGTERM. A second signal exits the process immediately.
+ * Calls `close` on SIGINT or SIGTERM. A second signal exits the process immediately, with status 1.
  * @returns A promise that settles with the result of `close`.
  */
 export function onShutdown(log: Logger, close: () => Promise<void>): Promise<void> {

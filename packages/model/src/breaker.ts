@@ -31,6 +31,7 @@ const MAX_OPEN_MS = 3_600_000;
  * Creates a breaker that counts individual attempts (Contract 4, Model). Only infrastructure failures open it.
  * Rejections and invalid completions close it only as the outcome of a probe.
  * @param options.failures Number of consecutive infrastructure failures that open the breaker.
+ * @param options.halfOpenAfterMs Minimum time, in milliseconds, until an open breaker admits a probe.
  * @param options.maxWaitMs Requested delay, in milliseconds, from which the breaker opens immediately.
  */
 export function createBreaker(options: {

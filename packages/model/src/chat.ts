@@ -30,7 +30,8 @@ export type ChatRequest = {
 export type ChatPart =
   | { type: 'text'; text: string }
   | { type: 'tool_call'; call: ToolCall }
-  // `length` means that the completion reached its length limit. `model` is the name in the response.
+  // `length` means that the completion reached its length limit. `model` is the name in the response, or else the
+  // configured one.
   | { type: 'end'; reason: 'stop' | 'length' | 'tool_calls'; model: string; usage: Tokens };
 
 /** Lane for conversations. The model is chosen for each request. `timeoutMs` is the longest wait for the next part. */
@@ -47,7 +48,7 @@ const EXPECTED_RESPONSE = 'a streamed chat completion. Check that MODEL_CHAT nam
 /**
  * Continues a conversation, and yields the parts of the completion. Failures before the first part are retried
  * (Contract 4, Model). Later failures end the stream, because yielded parts cannot be taken back. The breaker records
- * failures at any time, and a success at the end.
+ * failures at any time, and a success at the end, or at the first part of a probe.
  * @throws ModelError MODEL_TIMEOUT if the next part does not arrive in time, MODEL_REFUSED, and all other codes of a
  *   request.
  */
@@ -130,7 +131,7 @@ async function openCompletion(lane: ChatLane, chat: ChatRequest, context: CallCo
   } catch (error) {
     throw request.fail(error, () => context.getInterruption());
   } finally {
-    // The deadline of the call ends here. Further parts have their own timeout.
+    // The deadline of the call covers only the first part. Later parts have their own timeout.
     context.signal.removeEventListener('abort', abort);
   }
 }
@@ -143,7 +144,7 @@ async function* readParts(
   let model = configuredModel;
   for await (const part of stream) {
     switch (part.type) {
-      // The provider emits this part before the server has sent anything.
+      // The provider emits this part before the server has sent anything, so it must not count as the first part.
       case 'stream-start':
         break;
       case 'response-metadata':
@@ -182,7 +183,7 @@ function toStreamError(error: unknown, confidentialParts: ConfidentialParts): un
   return serverError === undefined ? error : createStreamError(serverError, confidentialParts);
 }
 
-/** Parses the input of a tool call. An empty string means no arguments. */
+/** Parses the input of a tool call. An empty string means no arguments. Returns invalid JSON as it is. */
 function parseInput(inputText: string): unknown {
   if (inputText.trim() === '') return {};
   try {

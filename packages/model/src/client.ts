@@ -11,9 +11,12 @@ import { createRetry } from './retry.ts';
 import { generateObject, type ObjectRequest, type ObjectResult } from './structured.ts';
 import type { ModelCallEvent } from './usage.ts';
 
-/** Language model client. All failures are of type `ModelError`. */
+/** Language model client. All failures except programming errors are of type `ModelError`. */
 export type ModelClient = {
-  /** Requests a completion that follows a schema, and validates it. */
+  /**
+   * Requests a completion that follows a schema, and validates it.
+   * @throws ModelError MODEL_UNSUPPORTED for an image if `MODEL_VISION=off`, and all codes of a request.
+   */
   generateObject<S extends TSchema>(request: ObjectRequest<S>): Promise<ObjectResult<Static<S>>>;
   /** Continues a conversation, and yields the parts of the completion. */
   streamChat(request: ChatRequest): AsyncGenerator<ChatPart, void, undefined>;
@@ -23,11 +26,11 @@ export type ModelClient = {
   readonly chatModel: string;
   /** Configured name of the vision model. Undefined if `MODEL_VISION=off`. */
   readonly visionModel: string | undefined;
-  /** Configured name of the embedding model. Vectors are comparable only within one model. */
+  /** Configured name of the embedding model, empty if there is none. Vectors are comparable only within one model. */
   readonly embeddingModel: string;
   /** Combined breaker of chat, vision and embeddings. It is open if any of them is open. */
   readonly breaker: BreakerView;
-  /** Requests the list of models from each server within 5 s, bypassing the breaker. */
+  /** Requests the list of models from each server within 5 s (or `timeoutMs`, if shorter), bypassing the breaker. */
   health(options?: { signal?: AbortSignal }): Promise<ModelHealth & { mode: 'mock' | 'openai' }>;
   /** Rejects further calls with MODEL_CLOSED, and waits for the calls in progress. */
   close(): Promise<void>;
@@ -61,7 +64,7 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
     vision: createModelBreaker(),
     embedding: createModelBreaker(),
   };
-  // One gate per server, because all uses share its context.
+  // One gate per address, because uses of the same server share its context.
   const gates = new Map(Object.values(backend.addresses).map((address) => [address, createGate()]));
   const lastFailures = createLastFailures();
   const createLane = <M>(kind: CallKind, model: M) => {
@@ -90,7 +93,7 @@ export function createModelClient(options: ModelClientOptions): ModelClient {
   const callsInProgress = new Set<Promise<unknown>>();
   let closePromise: Promise<void> | undefined;
 
-  /** Registers a call until the returned value is disposed. `close` waits for registered calls. */
+  /** Registers a call until the returned value is disposed. `close` waits for these calls, and rejects later ones. */
   function registerCall(): Disposable {
     if (closePromise) throw new ModelError('MODEL_CLOSED', 'The model client has been closed.');
     const callEnd = Promise.withResolvers<void>();
@@ -150,7 +153,7 @@ const INPUT_FAILURE_CODES = new Set<string>([
   'MODEL_TRUNCATED',
 ] satisfies ModelErrorCode[]);
 
-/** Number of consecutive input failures of one use after which the health is `failing`. */
+/** Number of consecutive input failures of one use from which the health is `failing`. */
 const MAX_INPUT_FAILURES = 5;
 
 /** Creates a tracker of the last failure per use. A server that lists its models may still fail all requests. */

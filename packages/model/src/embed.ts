@@ -12,7 +12,7 @@ export type EmbedOptions = {
   observe?: Observer | undefined;
 };
 
-/** Maximum number of texts per request. All known servers accept this number. */
+/** Maximum number of texts per request, which OpenAI, Ollama, vLLM and llama.cpp accept. */
 export const MAX_TEXTS_PER_REQUEST = 64;
 
 /**
@@ -72,7 +72,7 @@ export async function embed(
 
 /**
  * Sorts embeddings into the order of their texts, by the `index` in the response, which `@ai-sdk/openai-compatible`
- * ignores. Returns undefined if the number of embeddings is wrong.
+ * ignores. Returns undefined if the number of embeddings is wrong, or if an index is missing.
  */
 function sortEmbeddings(
   { embeddings, response }: Awaited<ReturnType<EmbeddingModelV4['doEmbed']>>,
@@ -111,7 +111,7 @@ function findProblem(vectors: number[][], dimensions: number, model: string): st
   return undefined;
 }
 
-/** Maximum text length of an embedding model, learned from its rejections. */
+/** Text limit of an embedding model, learned from its rejections. See {@link createTextLimit}. */
 type TextLimit = ReturnType<typeof createTextLimit>;
 
 /** Minimum length of a shortened text. Shorter texts are useless for search. */

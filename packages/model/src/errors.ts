@@ -1,10 +1,10 @@
-/** Server or connection failure. */
+/** Failure of the server or the connection, or a rate limit. */
 const INFRASTRUCTURE_ERROR = {
   retryable: true,
   retriedInCall: true,
   infrastructure: true,
 } as const;
-/** Error that repeating the same call cannot fix. */
+/** Error after which the same call should not be repeated. */
 const NON_RETRYABLE_ERROR = {
   retryable: false,
   retriedInCall: false,
@@ -36,7 +36,10 @@ export const MODEL_ERRORS = {
 
 export type ModelErrorCode = keyof typeof MODEL_ERRORS;
 
-/** Outage of a server, from its first infrastructure failure to its next success. Its failures share this object. */
+/**
+ * Outage of a server for one use, from the first infrastructure failure until a request shows that the server works.
+ * Its failures share this object.
+ */
 export type Outage = { readonly since: Date };
 
 /** Size of an input and its limit in tokens, if the server reports them. */
@@ -51,14 +54,14 @@ type ModelErrorDetails = {
   cause?: unknown;
 };
 
-/** Error of a failed model call. The message never contains the API key, the request or the completion. */
+/** Error of the model client. Its message contains no API key, no completion, and no long echo of a request text. */
 export class ModelError extends Error {
   readonly code: ModelErrorCode;
   readonly retryable: boolean;
   readonly status?: number;
   readonly retryAfterMs?: number;
   readonly tokens?: TokenCounts;
-  /** Outage to which an infrastructure failure belongs. Each failure due to a full context has a separate object. */
+  /** Outage to which an infrastructure failure belongs. Each request that a full context fails has a separate one. */
   outage?: Outage;
 
   constructor(code: ModelErrorCode, message: string, details: ModelErrorDetails = {}) {

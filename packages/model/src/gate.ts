@@ -1,7 +1,7 @@
 import { ModelError } from './errors.ts';
 import type { CallContext } from './retry.ts';
 
-/** Limit on concurrent requests to one server after its context was full. */
+/** Gate of one server. See {@link createGate}. */
 export type Gate = ReturnType<typeof createGate>;
 
 /** Interval after which a limit doubles. */

@@ -10,7 +10,7 @@ import {
 import type { Lane } from './request.ts';
 import { createTransport } from './transport.ts';
 
-/** Model health. `failing` if the servers are reachable, but the last request of a kind failed. */
+/** Model health. `failing` if the servers are reachable, but requests for one of the uses fail. */
 export type ModelHealth = {
   status: 'ok' | 'failing' | 'down';
   detail?: string;
@@ -23,7 +23,7 @@ export type ModelBackend = {
   /** Vision model. Undefined if `MODEL_VISION=off`. */
   vision: LanguageModelV4 | undefined;
   embedding: EmbeddingModelV4;
-  /** Server for each use. Uses with the same server share one object. */
+  /** Server for each use. Uses with the URL and key of the chat share its object. */
   addresses: Record<CallKind, Lane<unknown>['address']>;
   health(signal: AbortSignal): Promise<ModelHealth>;
   close(): Promise<void>;

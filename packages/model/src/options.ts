@@ -8,28 +8,29 @@ export type CallKind = 'chat' | 'vision' | 'embedding';
 /** Model client options. The apps validate the configuration variables (Contract 1). */
 export type ModelClientOptions = {
   mode: 'mock' | 'openai';
-  /** `MODEL_BASE_URL`: the URL up to and including `/v1`. The other URLs and keys default to this server. */
+  /** `MODEL_BASE_URL`: the URL up to and including `/v1`. The other URLs default to it. */
   baseUrl?: string | undefined;
   embeddingBaseUrl?: string | undefined;
   visionBaseUrl?: string | undefined;
+  /** `MODEL_API_KEY`. The other keys default to it, even for servers with other URLs. */
   apiKey?: string | undefined;
   embeddingApiKey?: string | undefined;
   visionApiKey?: string | undefined;
   chat?: string | undefined;
   /** `MODEL_VISION`. Defaults to the chat model. False disables image descriptions. */
   vision?: string | false | undefined;
-  /** `MODEL_EMBEDDING`. False disables embeddings. */
+  /** `MODEL_EMBEDDING`. False if the caller embeds nothing: the health check then skips the embedding server. */
   embedding?: string | false | undefined;
-  /** `MODEL_TIMEOUT_MS`: the time limit for all attempts of one call. */
+  /** `MODEL_TIMEOUT_MS`: the time limit for all attempts of a call or batch, and for each further part of a stream. */
   timeoutMs: number;
   embeddingDimensions: number;
   /** Agent for conversations in `mock` mode. Without an agent, the client rejects them. */
   mockAgent?: MockAgent | undefined;
-  /** Called at the end of each request to the server. */
+  /** Called at the end of each request, including those that the mock answers. */
   observe?: Observer | undefined;
   /** By default 3 attempts, with a delay of 500 ms that doubles up to 10 s. */
   retry?: { attempts?: number; initialDelayMs?: number; maxDelayMs?: number } | undefined;
-  /** By default, a breaker opens after 5 consecutive failures and allows a probe after 30 s. */
+  /** By default, a breaker opens after 5 consecutive infrastructure failures and allows a probe after 30 s. */
   breaker?: { failures?: number; halfOpenAfterMs?: number } | undefined;
 };
 
@@ -43,7 +44,7 @@ export type ServerAddress = {
 };
 
 /**
- * Returns the server for each use in `openai` mode. Uses with the same server share one object.
+ * Returns the server for each use in `openai` mode. Uses with the URL and key of the chat share its object.
  * @throws ModelError MODEL_MISCONFIGURED with the name of an invalid variable, without its value.
  */
 export function resolveServers(options: ModelClientOptions): Record<CallKind, ServerAddress> {
@@ -60,7 +61,7 @@ export function resolveServers(options: ModelClientOptions): Record<CallKind, Se
   };
   const vision = resolveUse('VISION', options.visionBaseUrl, options.visionApiKey);
   const embedding = resolveUse('EMBEDDING', options.embeddingBaseUrl, options.embeddingApiKey);
-  // The health check skips servers that are not used.
+  // Uses that are off get the server of the chat, so the health check skips their own servers.
   return {
     chat,
     vision: options.vision === false ? chat : vision,

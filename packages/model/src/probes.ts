@@ -16,7 +16,7 @@ export type Probe = {
 /**
  * Starts probes in the background, one after another, and logs one line for each. Startup does not wait for them,
  * because the server may be slow or unavailable.
- * @returns An object whose `close` aborts the probe in progress.
+ * @returns An object whose `close` aborts the probe in progress, skips the others, and waits for the end.
  */
 export function startProbes(
   probes: readonly Probe[],

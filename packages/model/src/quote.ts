@@ -24,7 +24,7 @@ const SECRET_PATTERNS: readonly (readonly [pattern: RegExp, replacement: string]
 
 /**
  * Prepares a server message for display and logs: one line of at most 300 characters, without keys, credentials in
- * URLs, or echoes of the request.
+ * URLs, or long echoes of the request texts.
  */
 export function quote(text: string, { apiKey, texts = [] }: ConfidentialParts = {}): string {
   const textWithoutKey = apiKey === undefined ? text : text.replaceAll(apiKey, '[key]');

@@ -29,9 +29,9 @@ type AdmittedRequest = {
   tokens: Tokens;
   /** Records the success of a probe before its response is complete. */
   recordProbeSuccess(): void;
-  /** Ends the request with success, or because the consumer stopped reading. */
+  /** Ends the request with success, or because the consumer stopped reading. Has no effect after the first end. */
   end(outcome: 'ok' | 'MODEL_ABORTED'): void;
-  /** Ends the request with a failure, and converts the failure to a ModelError. */
+  /** Ends the request with a failure, and converts the failure to a ModelError. Rethrows a programming error. */
   fail(error: unknown, getInterruption: CallContext['getInterruption']): ModelError;
 };
 
@@ -105,6 +105,7 @@ export async function openRequest(
 /**
  * Sends one request and reads its response.
  * @param options.read Extracts the value from the response. Throws a ModelError if the response is invalid.
+ * @throws ModelError with any code except MODEL_CLOSED and MODEL_MISCONFIGURED.
  */
 export async function sendRequest<A, T>(
   lane: Lane<unknown>,

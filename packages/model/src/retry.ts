@@ -25,8 +25,8 @@ export type Retry = <T>(
 
 /**
  * Creates the function that handles retries and deadlines (Contract 4, Model). The delay between attempts is the longer
- * of the backoff and the server's `Retry-After`. Throws the error immediately if the delay would exceed the deadline. A
- * call that finds the breaker open after an infrastructure failure throws that failure.
+ * of the backoff and the server's `Retry-After`. A call throws its error immediately if the delay would exceed the
+ * deadline. A call that finds the breaker open after an infrastructure failure throws that failure.
  */
 export function createRetry(options: RetryOptions): Retry {
   const { timeoutMs, attempts } = options;
@@ -67,7 +67,10 @@ export function createRetry(options: RetryOptions): Retry {
   };
 }
 
-/** Returns a delay that doubles with each failure. Half of it is random, which spreads out concurrent callers. */
+/**
+ * Returns a delay in milliseconds that doubles with each failure up to `maxDelayMs`. Up to half of it is randomly
+ * subtracted, which spreads out concurrent callers.
+ */
 export function computeBackoffMs(
   failures: number,
   { initialDelayMs, maxDelayMs }: Pick<RetryOptions, 'initialDelayMs' | 'maxDelayMs'>,

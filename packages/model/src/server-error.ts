@@ -94,7 +94,7 @@ function selectErrorCode(status: number, error: ServerError | undefined): ModelE
 
 const TOKEN_COUNT_PATTERN = /(\d+) (?:input )?tokens|(?:length(?: of)?|batch size:|given:) (\d+)/gi;
 
-/** Extracts token counts from a message. The largest number is the input, the smallest one is the limit. */
+/** Extracts token counts from a message. The largest number is the input, the smallest or only one is the limit. */
 function extractTokenCounts(message: string): TokenCounts {
   const counts = [...message.matchAll(TOKEN_COUNT_PATTERN)].map(([, before, after]) =>
     Number(before ?? after),
@@ -141,7 +141,7 @@ export function createStatusError(response: FailedResponse): ModelError {
 
 /**
  * Creates the error for a stream that fails after it began with status 200. The status of the error is its `code`
- * (llama.cpp, vLLM), or is derived from its type (OpenAI, Ollama).
+ * (llama.cpp, vLLM), or is derived from its type and code (OpenAI, Ollama).
  */
 export function createStreamError(
   error: ServerError,

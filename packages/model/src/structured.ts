@@ -17,7 +17,7 @@ export type ObjectRequest<S extends TSchema> = CompletionDefinition<S> & {
   observe?: Observer | undefined;
 };
 
-/** Validated completion, and the model name in the response. */
+/** Validated completion, and the model name in the response, or else the configured one. */
 export type ObjectResult<T> = { value: T; model: string; usage: Usage };
 
 const EXPECTED_RESPONSE =
@@ -32,7 +32,7 @@ const modelsWithoutFormat = new WeakSet<LanguageModelV4>();
 /**
  * Requests a completion that follows a schema. Sends an invalid completion back once with its problems (repair).
  * The repair does not count as an attempt, but shares the deadline (Contract 4, Model). If a server rejects the
- * schema as a response format, later requests omit it.
+ * schema as a response format, the request is sent again without it, and later requests omit it.
  * @throws ModelError MODEL_TRUNCATED, MODEL_REFUSED, MODEL_INVALID_OUTPUT, and all other codes of a request.
  */
 export async function generateObject<S extends TSchema>(
@@ -155,8 +155,8 @@ function extractText({
 }
 
 /**
- * Thrown if a completion does not follow its schema. A private field keeps the completion out of logs, because
- * it may contain personal data.
+ * Thrown if a completion is not JSON or does not follow its schema. A private field keeps the completion out of logs,
+ * because it may contain personal data.
  */
 class InvalidCompletionError extends ModelError {
   readonly problems: readonly string[];
@@ -177,7 +177,7 @@ const validators = new WeakMap<TSchema, Validator>();
 
 /**
  * Parses and validates a completion. Removes unknown keys at all depths (Specification 001, Errors).
- * @throws InvalidCompletionError with the problems, each with a JSON pointer and the violated rule.
+ * @throws InvalidCompletionError with the problems: each violated rule with a JSON pointer, or that it is not JSON.
  */
 function parseCompletion<S extends TSchema>(schema: S, completion: string): Static<S> {
   let parsedJson: unknown;

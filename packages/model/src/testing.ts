@@ -100,7 +100,7 @@ export function extractEmbeddedTexts({ path, body }: ReceivedRequest): string[] 
 }
 
 /**
- * Creates a handler that returns the same listing for all payloads, and an empty list of models.
+ * Creates a handler that returns the same listing for all payloads, an empty list of models, and embeddings.
  * @param options.createVector Returns a text's embedding, with `EMBEDDING_DIMENSIONS` numbers.
  */
 export function createConstantHandler(options: {
@@ -153,7 +153,7 @@ export function writeEvent(response: ServerResponse, data: object | '[DONE]'): v
 
 /**
  * Creates a streamed response.
- * @param chunks Chunks in their order. A function can wait or close the connection.
+ * @param chunks Chunks in their order, without the final `[DONE]`. A function can wait or close the connection.
  */
 export function createStreamedResponse(
   chunks: readonly (object | ((response: ServerResponse) => Promise<void> | void))[],

@@ -5,7 +5,7 @@ import type { ServerAddress, ServerVariables } from './options.ts';
 import { extractTexts } from './quote.ts';
 import { createStatusError } from './server-error.ts';
 
-// The largest expected response has 64 embeddings of 4,096 numbers with about 22 characters each: 6 MiB.
+// The largest expected response has 64 embeddings of 4,096 numbers with about 22 characters each: 5.5 MiB.
 const MEBIBYTE = 1024 * 1024;
 const MAX_RESPONSE_BYTES = 16 * MEBIBYTE;
 const MAX_ERROR_BYTES = 64 * 1024;
@@ -55,7 +55,10 @@ export function createTransport(server: Pick<ServerAddress, 'apiKey' | 'variable
   return { fetch, close: () => dispatcher.close() };
 }
 
-/** Yields the chunks of a body up to the size limit. The connection is closed if the consumer stops reading. */
+/**
+ * Yields the chunks of a body, and throws if it exceeds the size limit. Closes the connection if the consumer stops
+ * reading.
+ */
 async function* limitSize(
   { body }: Dispatcher.ResponseData,
   signal: AbortSignal | undefined,

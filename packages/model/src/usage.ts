@@ -1,6 +1,6 @@
 import type { ModelErrorCode } from './errors.ts';
 
-/** Token counts of a request. Null if the server did not report them. */
+/** Token counts of a request. Null if it got no response, or if the server did not report them. */
 export type Tokens = {
   inputTokens: number | null;
   outputTokens: number | null;
@@ -20,7 +20,7 @@ export type ModelCallEvent = {
 
 export type Observer = (event: ModelCallEvent) => void;
 
-/** Token counts if the request failed or the server does not report them. */
+/** Token counts of a request without a response, or of a server that does not report them. */
 export const NO_TOKENS: Tokens = { inputTokens: null, outputTokens: null };
 
 /** Converts the SDK's token counts. A missing count is undefined or NaN. */

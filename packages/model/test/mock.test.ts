@@ -196,7 +196,7 @@ test('The samples have three texts without a listing, and small existing images'
     (one: Record<string, unknown>) => one['price'] && one['city'] && one['deal_type'],
   );
   assert.ok((completeListings?.length ?? 0) >= 83, 'nine of ten have a price, a city and a deal');
-  // `POST /ingest` accepts 60 payloads of a source per minute.
+  // By default, `POST /ingest` accepts 60 payloads of a source per minute, so the samples can be sent twice in one.
   const sources = Map.groupBy(payloads, (payload) => payload.source_slug);
   assert.ok(sources.size >= 4 && [...sources.values()].every(({ length }) => length < 30));
   for (const image of payloads.flatMap(({ image_urls: urls = [] }) => urls)) {

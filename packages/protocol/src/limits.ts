@@ -1,7 +1,7 @@
-/** Maximum message text length in UTF-16 code units. */
+/** Maximum length of a message text, in Unicode code points. */
 export const MAX_MESSAGE_LENGTH = 16_000;
 
-/** Maximum length of a message `id`, in UTF-16 code units. */
+/** Maximum length of a message `id` that is a string, in Unicode code points. */
 export const MAX_ID_LENGTH = 128;
 
 /** Maximum number of messages in `session.opened`. */
@@ -32,10 +32,10 @@ export const socketLimits = {
   messagesPerMinute: 240,
   /** Maximum number of failed messages per minute. Server errors do not count. */
   errorsPerMinute: 20,
-  /** Maximum number of queued messages. */
+  /** Maximum number of received messages that wait to be handled. */
   maxQueuedMessages: 32,
-  /** Maximum amount of unsent data in the send buffer. */
+  /** Maximum amount of unsent data in the send buffer. A single larger frame is sent nevertheless. */
   maxBufferedBytes: 1024 * 1024,
-  /** Ping interval. A connection that misses two pings is closed. */
+  /** Ping interval. A connection that leaves two pings in a row unanswered is terminated. */
   pingIntervalMs: 30_000,
 };

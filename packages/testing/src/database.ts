@@ -72,8 +72,8 @@ const TERMINATE_SCRIPT = `
   await client.end();`;
 
 /**
- * Terminates all connections to a database, like a server restart. Blocks this process, so clients notice the
- * loss only at their next query.
+ * Terminates all connections to a database, like a server restart. Blocks this process meanwhile, so its clients notice
+ * the loss only at their next query.
  */
 export function cutConnections(url: string): void {
   execFileSync(process.execPath, ['--input-type=module', '--eval', TERMINATE_SCRIPT], {
@@ -82,7 +82,7 @@ export function cutConnections(url: string): void {
   });
 }
 
-/** Hooks that run before and after each statement, with its text. If a hook throws, the statement fails. */
+/** Hooks that run before and after each statement, with its syntax tree as JSON. If a hook throws, the call fails. */
 type StatementHooks = {
   before?: (text: string) => void;
   /** Runs after the statement. The result is returned when the hook ends. */
@@ -109,7 +109,7 @@ export function watchDatabase<Schema>(db: Kysely<Schema>, hooks: StatementHooks)
 
 /** Simulated connection loss. */
 type Loss = {
-  /** Part of the statement text. */
+  /** Part of the syntax tree of the statement, as JSON. */
   statement: string;
   /** Whether the connection is lost before or after the server executes the statement. */
   when: 'before' | 'after';

@@ -11,13 +11,13 @@ export { WIDTH } from './random-model.ts';
 
 const LLAMA_SERVER_PATH = join(import.meta.dirname, '../../../scripts/llama-server');
 
-/** Startup time limit. The first startup downloads packages. */
+/** Startup time limit. It is long, because the first startup downloads packages. */
 const START_TIMEOUT_MS = 180_000;
 
 /**
- * Starts a llama.cpp server on a free loopback port.
+ * Starts a llama.cpp server with a random model on a free loopback port.
  * @param args Additional arguments of `llama-server`. With `--embeddings`, it serves an embedding model.
- * @throws Error with the end of the log if the server does not respond.
+ * @throws Error with the end of the log if the server exits, or does not respond within three minutes.
  */
 export async function startLlamaServer(...args: string[]) {
   const folder = await mkdtemp(join(tmpdir(), 'oselya-llama-'));

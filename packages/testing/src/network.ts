@@ -65,14 +65,14 @@ export async function exchange(
   bytes: Uint8Array | string,
 ): Promise<{ status: number; text: string }> {
   const socket = await openSocket(url);
-  // The server may respond and close the connection before all bytes are sent.
+  // The server may respond and close the connection before all bytes are sent, which is not a failure.
   socket.on('error', () => undefined);
   socket.write(bytes);
   const text = (await buffer(socket)).toString();
   return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(text)?.[1]), text };
 }
 
-/** Counts the open file descriptors of this process. */
+/** Counts the open file descriptors of this process. Works on Linux only. */
 export async function countOpenDescriptors(): Promise<number> {
   return (await readdir('/proc/self/fd')).length;
 }

@@ -25,8 +25,8 @@ export async function createDatabase(
     drop: () =>
       withClient(server, async (client) => {
         const connectionCount = await countConnections(client, name);
-        // An autovacuum worker may use the database. Without `force`, the server stops the worker; with `force`, it may
-        // not, because the worker is a superuser.
+        // An autovacuum worker may use the database. Without `force`, the server stops the worker. With `force`, the
+        // statement fails if this role may not terminate processes of superusers.
         await client.query(`drop database ${name} ${connectionCount > 0 ? 'with (force)' : ''}`);
         if (connectionCount > 0)
           throw new Error(`The tests left ${connectionCount} connections to the server open`);
@@ -34,7 +34,10 @@ export async function createDatabase(
   };
 }
 
-/** Returns a migrated template database, and creates it if necessary. Copying it is faster than running migrations. */
+/**
+ * Returns the name of a migrated template database, and creates the database if necessary. Copying it is faster than
+ * running migrations.
+ */
 async function ensureTemplate(
   server: string,
   { state, migrations }: { state: string; migrations: readonly MigrateOptions[] },

@@ -23,9 +23,9 @@ type RunningProcess = {
 };
 
 /**
- * Starts a TypeScript file in a new process, which is killed after the tests of the file.
- * @param args File name and arguments.
- * @param env Environment variables, in addition to `PATH` and `NODE_COMPILE_CACHE`.
+ * Starts Node in a new process, which is killed after the tests of the file.
+ * @param args Arguments of Node, usually a TypeScript file and its arguments.
+ * @param options.env Environment variables, in addition to `PATH` and `NODE_COMPILE_CACHE`.
  */
 export function startProcess(
   args: readonly string[],
@@ -61,8 +61,8 @@ export function startProcess(
 }
 
 /**
- * Runs a TypeScript file in a new process, and waits until it ends.
- * @param input Standard input.
+ * Runs Node in a new process, like {@link startProcess}, and waits until the process ends.
+ * @param options.input Standard input.
  */
 export function runProcess(
   args: readonly string[],

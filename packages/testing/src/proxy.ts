@@ -24,7 +24,7 @@ export type Proxy = {
 
 /**
  * Starts a proxy to a TCP server. It is closed after the tests of the file.
- * @param target Server URL. Defaults to PostgreSQL's port.
+ * @param target Server URL. Its port defaults to that of PostgreSQL, 5432.
  */
 export async function startProxy(target: string | URL): Promise<Proxy> {
   const url = new URL(target);

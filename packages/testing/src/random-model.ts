@@ -84,7 +84,7 @@ function createRandom(): () => number {
   };
 }
 
-/** Biases of output tokens. Positive values make strings, lists and answers end. */
+/** Biases of output tokens. Positive values make strings, lists and answers end, and tool calls begin. */
 const TOKEN_BIASES: Readonly<Record<string, number>> = {
   '"': 1,
   ']': 0.7,

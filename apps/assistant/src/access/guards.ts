@@ -3,7 +3,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from
 import { type ErrorCode, problem, problemResponses } from '../errors.ts';
 import { hasPermission, type ResolvedUser, type Permission, type User } from './permissions.ts';
 
-const guardErrorCodes = ['not_signed_in', 'provider_unavailable', 'user_without_email'] as const;
+const guardErrorCodes = [
+  'not_signed_in',
+  'provider_unavailable',
+  'sign_in_not_configured',
+  'user_without_email',
+] as const;
 
 export type Access = 'public' | 'signed-in' | { role: 'admin' } | { permission: Permission };
 
@@ -66,7 +71,7 @@ export function guardRoutes(
     const { url, config } = request.routeOptions;
     const isCookieUsed = config.isSigned !== true && hasSession(request);
     if (isCookieUsed && isCrossSiteChange(request, baseUrl)) throw problem('cross_site_request');
-    // Unknown routes have no URL.
+    // Unknown routes have no URL and declare no access.
     if (url === undefined || config.operational === true) return;
     await requireAccess(request, reply);
     if (request.user !== null) void reply.header('cache-control', 'no-store');
@@ -80,7 +85,7 @@ export function guardRoutes(
 
 const isUnsafeMethod = (method: string) => method !== 'GET' && method !== 'HEAD';
 
-/** Adds the OpenAPI security requirement and the error responses to a route's schema. */
+/** Adds the security requirement and the error responses to a route's schema. Throws if it declares no access. */
 function describeRoute(route: RouteOptions): void {
   const { method, url, config, schema } = route;
   if (config?.operational === true) return;

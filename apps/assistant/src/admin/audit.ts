@@ -10,9 +10,9 @@ import type { Sweep } from '../upkeep.ts';
 export const auditActions = [
   'signed_in',
   'signed_out',
-  /** A user ended one of their other auth sessions. */
+  /** A user ended one of their auth sessions in the list of sign-ins. It may be the current one. */
   'sign_in_ended',
-  /** An admin or a webhook ended all auth sessions of a user, or of all users. */
+  /** An admin or the provider ended the auth sessions of a user, of a session at the provider, or of all users. */
   'sign_ins_ended',
   'session_rejected',
   'sign_in_failed',
@@ -34,7 +34,7 @@ type AuditDetails = Readonly<Record<string, string | number | boolean | null>>;
 /**
  * Appends an audit entry. Call it in the action's transaction, or before the response.
  * @param entry.actorId Null for the provider, the operator's command, and an unknown actor.
- * @param entry.userId Owner of the data or auth session; null for all users, or an unknown owner.
+ * @param entry.userId Owner of the data or auth session; null for several or all users, and for no or an unknown owner.
  */
 export async function recordAudit(
   db: Kysely<Tables>,
@@ -56,7 +56,9 @@ export async function recordAudit(
     .execute();
 }
 
-/** Records access to other users' data. `ownerId` is null for data without an owner or data of several users. */
+/**
+ * Records access to data, unless the actor owns it. `ownerId` is null for data without an owner, or of several users.
+ */
 export async function recordOthersData(
   db: Kysely<Tables>,
   action: 'others_data_read' | 'others_data_changed',
@@ -66,7 +68,7 @@ export async function recordOthersData(
   if (ownerId !== actorId) await recordAudit(db, { action, actorId, userId: ownerId, details });
 }
 
-/** Lists at most `limit` audit entries, newest first. */
+/** Lists at most `limit` audit entries, newest first. `since` (inclusive) and `until` (exclusive) are Unix seconds. */
 export function listAudit(
   db: Kysely<Tables>,
   filter: {

@@ -245,7 +245,7 @@ function describeAccess(access: Access): string {
   return `The ${kind} \`${name}\` is needed.`;
 }
 
-/** Replaces shared schemas with references, as a replacer function for `JSON.stringify`. */
+/** Replaces shared schemas with references and removes `$id`, as a replacer function for `JSON.stringify`. */
 function toReference(this: unknown, key: string, value: unknown): unknown {
   if (key === '$id') return undefined;
   if (key === '$ref' && schemasById.has(value)) return `#/components/schemas/${String(value)}`;

@@ -101,7 +101,7 @@ export function createChat({
     const session = await requireSession(db, { sessionId, scope: { userId: user.id } });
     if (shutdownController.signal.aborted) throw commonProblem('unavailable');
     await reaper.abortStaleTurns({ sessionId });
-    // A session of an older system has no profile, and a profile may have been removed.
+    // A session of an older system has no profile, and a profile may have been removed: then the default applies.
     const profileId = profiles.find(session.profileId)?.profile_id;
     return {
       profile: profiles.choose(user, profileId),
@@ -141,7 +141,7 @@ export function createChat({
     });
   }
 
-  /** Names a session with a title that the model generates from the first message. */
+  /** Names a session with a title that the model generates from a question whose answer is complete. */
   async function nameSession(sessionId: string, text: string, modelName: string): Promise<void> {
     try {
       const signal = AbortSignal.any([
@@ -178,7 +178,7 @@ export function createChat({
       }),
 
     /**
-     * Begins a new turn for the last message if its answer is incomplete.
+     * Begins a new turn for the last question if its answer is incomplete.
      * @throws ProblemError `nothing_to_retry`, or an error of `send`.
      */
     retry: (user: User, sessionId: string, sender: MessageSender): Promise<void> =>

@@ -24,7 +24,7 @@ import type { SocketMetrics } from './metrics.ts';
 
 const MAX_UNKNOWN_NAME_LENGTH = 60;
 
-/** A reply frame, with the `id` of the client message. */
+/** A frame for the client, with the `id` of the client message that caused it, if any. */
 export type ReplyFrame = ServerFrame & { id?: MessageId | undefined };
 
 /** The socket of a signed-in user. */
@@ -40,7 +40,7 @@ export type UserSocket = {
 
 /** The sender of a message, which may be anonymous. */
 export type Peer = Pick<UserSocket, 'requestId' | 'log' | 'send'> & {
-  /** Returns the current user; undefined for an anonymous socket. Throws the errors of `LiveUser.current`. */
+  /** Returns the user; undefined for an anonymous or closing socket. Throws the errors of `LiveUser.current`. */
   resolveUser: () => Promise<User | undefined>;
   /** Undefined for an anonymous socket. */
   socket: UserSocket | undefined;
@@ -61,7 +61,7 @@ export type MessageType = {
   handle: (frame: RawFrame, context: UserContext<ServerKey>) => void | Promise<void>;
 };
 
-/** Defines a client message type. The dispatcher checks the permission before the members. */
+/** Defines a client message type. The dispatcher checks the access before the members. */
 export function defineMessage<
   MessageAccess extends Access,
   Members extends TProperties,
@@ -76,7 +76,7 @@ export function defineMessage<
   const parse = createMemberParser(members);
   return {
     access,
-    // TypeScript cannot resolve the conditional type of the context.
+    // TypeScript cannot resolve the conditional type of the context, so a cast is needed.
     handle: (frame, context) => handle(parse(frame), context as Parameters<typeof handle>[1]),
   };
 }
@@ -88,7 +88,7 @@ function createMemberParser<Members extends TProperties>(members: Members) {
     { additionalProperties: false },
   );
   const validator = Compile(schema);
-  // The compiled validator does not carry the type of the members.
+  // The compiled validator does not carry the type of the members, so this guard adds it.
   const isMessage = (frame: unknown): frame is Static<TObject<Members>> => validator.Check(frame);
   const optionalNames = new Set(
     Object.entries(schema.properties).flatMap(([name, memberSchema]) =>
@@ -116,9 +116,9 @@ function createMemberParser<Members extends TProperties>(members: Members) {
 }
 
 /**
- * Creates the dispatcher for client messages. It checks the permission, calls the handler of the message type, and
+ * Creates the dispatcher for client messages. It checks the access, calls the handler of the message type, and
  * replies with `error` on failure. Contract 3, WebSocket.
- * @returns A function that never throws and resolves to the HTTP status of the error; undefined on success.
+ * @returns A function that never rejects, and resolves to the HTTP status of the error; undefined on success.
  */
 export function createDispatcher(
   types: Readonly<Record<string, MessageType>>,
@@ -160,7 +160,10 @@ export function createDispatcher(
   };
 }
 
-/** Returns a peer's user and socket if the user has access. */
+/**
+ * Returns the user and socket of a peer that has access.
+ * @throws ProblemError `not_signed_in`, `admin_only` or `permission_missing`; the errors of `resolveUser`.
+ */
 async function authorize({ resolveUser, socket }: Peer, access: Exclude<Access, 'public'>) {
   const user = await resolveUser();
   if (user === undefined || socket === undefined) throw problem('not_signed_in');

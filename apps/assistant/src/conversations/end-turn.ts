@@ -76,7 +76,11 @@ export async function finishTurn(
   return true;
 }
 
-/** Aborts a turn whose process has died. The answer keeps the stored text and gets the status `cut`. */
+/**
+ * Aborts a turn whose process has died. The answer keeps the stored text and gets the status `cut`.
+ * @param isStaleOnly Whether to abort the turn only if its lease has expired.
+ * @returns Whether the turn was aborted.
+ */
 async function abortTurn(
   trx: Transaction<Tables>,
   turn: Omit<TurnKey, 'position'>,
@@ -107,9 +111,9 @@ export function createTurnReaper({
   const { db } = events;
   return {
     /**
-     * Aborts stale turns of one session, or of all sessions.
-     * @param options.includesActive Whether to abort turns with a valid lease too. Only safe if no other process uses the
-     *   database.
+     * Aborts stale turns of one session, or of all sessions. Skips turns that this process still runs.
+     * @param options.includesActive Whether to abort turns with a valid lease too. Only safe if no other process uses
+     *   the database.
      */
     async abortStaleTurns({
       sessionId,
@@ -136,7 +140,7 @@ export function createTurnReaper({
       return wasAborted;
     } catch (error) {
       if (isDatabaseOutage(error)) throw error;
-      // One failure must not delay the other turns.
+      // The failure of one turn must not keep the other turns from being aborted.
       log.warn({ err: error, turn_id: turn.id }, 'a stale turn could not be aborted');
       return false;
     }
@@ -163,8 +167,8 @@ async function storeAnswer(
 }
 
 /**
- * Returns `tool.finished` events for memory changes without such an event. The event is missing if the process died or
- * the database was unavailable after the change.
+ * Returns `tool.finished` events for memory changes without such an event. The event is missing if the turn was
+ * stopped, the process died or the database was unavailable right after the change.
  */
 async function findUnreportedChanges(
   trx: Transaction<Tables>,

@@ -9,7 +9,7 @@ import { SESSION_CHANNEL } from './session-rows.ts';
 import { renewTurn, TURN_CHANNEL, type TurnKey } from './turns.ts';
 
 /*
- * Only the process that runs a turn appends events. Listeners of the same process get the events immediately:
+ * While a turn runs, only its process appends events. Listeners of the same process get the events immediately:
  *
  *   turn ──append──▶ memory ──wake──▶ listeners of this process
  *                      └─ every 200 ms ─▶ chat_turn_events ──notify──▶ listeners of other processes
@@ -24,7 +24,7 @@ const MAX_TURNS_PER_STATEMENT = 200;
 /** Applies `Omit` to each member of a union. */
 type OmitFromEach<Union, Key extends string> = Union extends unknown ? Omit<Union, Key> : never;
 
-/** Turn event without the IDs of its session and turn, and without its sequence number. */
+/** Turn event without its sequence number and without the IDs of its session, turn and client message. */
 export type TurnEvent = OmitFromEach<TurnFrame, 'session_id' | 'turn_id' | 'seq' | 'id'>;
 
 export type NumberedEvent = TurnEvent & { seq: number };
@@ -104,14 +104,17 @@ export async function openEventLog({
     pendingStore = pendingStore.then(storeAll);
   }, STORE_INTERVAL_MS).unref();
 
-  /** Notifies the subscribers of a session; of all sessions if the ID is empty, because notifications may be lost. */
+  /**
+   * Notifies the subscribers of a session; of all sessions if the ID is empty, which means that notifications may have
+   * been lost.
+   */
   function notifyAll(sessionId: string, hasChanged: boolean): void {
     for (const sessionSubscribers of listMatching(subscribers, sessionId)) {
       for (const subscriber of sessionSubscribers) subscriber.onNotify(hasChanged);
     }
   }
 
-  /** Renews the lease of a turn. Stops the turn if it was cancelled or has ended. */
+  /** Renews the lease of a turn, and returns whether it still runs. Stops it if it was cancelled or has ended. */
   async function renew(turn: RunningTurn): Promise<boolean> {
     const renewal = await renewTurn(db, turn.turnId);
     if (renewal === undefined) turn.stop('lost');
@@ -239,7 +242,7 @@ const toEventRow = (turnId: string, events: readonly NumberedEvent[]) => ({
   events,
 });
 
-/** Stores events in the transaction that ends the turn, and notifies {@link TURN_CHANNEL}. */
+/** Stores the last events of a turn in the transaction that ends it, and notifies {@link TURN_CHANNEL}. */
 export async function insertEvents(
   trx: Kysely<Tables>,
   { turnId, sessionId }: Pick<TurnKey, 'turnId' | 'sessionId'>,

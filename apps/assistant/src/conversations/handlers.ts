@@ -17,8 +17,8 @@ import type { TurnKey } from './turns.ts';
 const MAX_OPEN_SESSIONS = 100;
 
 /**
- * Maximum number of characters that a user may load per minute by opening sessions, over all sockets of a process. The
- * limit allows about ten sessions with messages of maximum length.
+ * Number of loaded characters after which a user may open no more sessions in a minute, over all sockets of a process.
+ * The limit allows about ten sessions with messages of maximum length.
  */
 const MAX_OPENED_CHARACTERS_PER_MINUTE = 16_000_000;
 
@@ -27,7 +27,7 @@ const OPENING_COST_CHARACTERS = 1000;
 
 type OpenSession = {
   listener: Listener;
-  /** The latest turn that this socket began. Its events repeat the ID of the client's message. */
+  /** The latest turn that this socket began with a message that has an ID. The turn's events repeat the ID. */
   latestRequest: { turnId: string; messageId: MessageId } | undefined;
 };
 
@@ -148,7 +148,7 @@ export function createHandlers({
     });
   }
 
-  /** Returns the open session of a socket, or opens it with a paused listener. */
+  /** Returns the open session of a socket, or opens it with a paused listener. @throws ProblemError `too_many_open`. */
   function openSession(socket: UserSocket, sessionId: string): OpenSession {
     const openSessions = getOpenSessions(socket);
     const existingSession = openSessions.get(sessionId);
@@ -171,8 +171,8 @@ export function createHandlers({
   }
 
   /**
-   * Opens a session and sends the events after the client's last known event. On failure, an already open session
-   * continues without a gap.
+   * Opens a session and sends the events after the client's last known event, or from the start of a running turn. On
+   * failure, an already open session continues without a gap.
    * @param answer Sends the reply before the first event.
    */
   async function openAtEvent(
@@ -202,7 +202,7 @@ export function createHandlers({
     }
   }
 
-  /** Begins a turn. Its events on this socket repeat the `id` of the message. */
+  /** Begins a turn and follows its session. The turn's events on this socket repeat the `id` of the message, if any. */
   async function startTurn<Result>(
     socket: UserSocket,
     { session_id: sessionId, id: messageId }: { session_id: string; id?: MessageId },

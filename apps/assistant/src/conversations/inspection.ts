@@ -161,7 +161,10 @@ const stepCursors = createCursorCodec(
   Type.Integer({ minimum: -Number.MAX_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }),
 );
 
-/** Registers `GET /sessions/{id}/context` and `/planning` for admins, and records each access. Contract 3, Answers. */
+/**
+ * Registers `GET /sessions/{id}/context` and `/planning` for admins. Access to sessions that the admin does not own is
+ * recorded. Contract 3, Further endpoints.
+ */
 export function registerInspectionRoutes(
   app: Server,
   { profiles, ...deps }: RequestDeps & { profiles: Profiles },
@@ -242,7 +245,7 @@ export function registerInspectionRoutes(
     return session;
   }
 
-  /** Returns the code of the problem that rejects the owner's next message; null if the message is accepted. */
+  /** Returns the error code if the owner's next message would be denied, otherwise null. */
   function findRejection(
     owner: Pick<User, 'role' | 'permissions'> | null,
     profile: Profile | undefined,

@@ -22,7 +22,7 @@ export type SessionFrame = TurnFrame | ServerFrame<'session.updated'>;
 /** Position in the events of a session: the last event that was read. `position` is 0 before the first turn. */
 export type EventCursor = { turnId: string; position: number; seq: number; hasEnded: boolean };
 
-/** Event of the log, with the cursor after the event. */
+/** Frame for the client, with the cursor after it. */
 type LogRow = { cursor: EventCursor; frame: SessionFrame };
 
 type ListenerOptions = {
@@ -38,13 +38,13 @@ type ListenerOptions = {
  * sent when they are appended. Events of other processes are read from the database.
  */
 export class Listener implements Subscriber {
-  /** Name and pin state that were last sent to the client. */
+  /** Name and pin state that were last sent to the client, or first read. */
   lastSentSession: { name: string; pinned: boolean } | undefined;
   readonly #options: ListenerOptions;
   #cursor: EventCursor | undefined;
   #isFollowing = false;
   #isClosed = false;
-  /** Whether the database may have events after the cursor. */
+  /** Whether the database may have events after the cursor, or a changed session. */
   #isBehind = false;
   #isReading = false;
 
@@ -103,7 +103,7 @@ export class Listener implements Subscriber {
       let lastCursor = this.#cursor;
       try {
         for (const { cursor, frame } of await this.read(lastCursor)) {
-          // The listener was paused, or resumed at a different cursor, during the read.
+          // The listener was paused or resumed during the read, so the rows may not follow its cursor.
           if (!this.#isFollowing || this.#cursor !== lastCursor) break;
           this.#cursor = lastCursor = cursor;
           send(frame);
@@ -122,7 +122,10 @@ export class Listener implements Subscriber {
     if (turn !== undefined) this.onAppend(turn);
   }
 
-  /** Returns the events after a cursor. Events of other processes are included once they are stored. */
+  /**
+   * Returns the events after a cursor, and then `session.updated` if the client's version of the session is outdated.
+   * Events of other processes are included once they are stored.
+   */
   async read(cursor: EventCursor): Promise<LogRow[]> {
     const { events, sessionId, requestId, log } = this.#options;
     const storedSession = await readSession(events.db, sessionId, cursor);

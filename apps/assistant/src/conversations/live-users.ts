@@ -7,7 +7,7 @@ import type { Resolution, ResolveSession } from '../identity/current-user.ts';
 export const liveUserLimits = {
   /** Maximum age of a user's last resolution when a message is handled. */
   userMaxAgeMs: 30_000,
-  /** Delay before the next attempt to resolve a user after a failure. */
+  /** Delay before the next attempt after a failure to resolve a user, and maximum delay after lost notifications. */
   userRetryMs: 5_000,
   sweepIntervalMs: 1_000,
   /** Lower bound of the limit on concurrent resolutions. */
@@ -28,13 +28,13 @@ export type AuthSessionProvider = {
 export type LiveUser = {
   /**
    * Returns the user from a resolution that is at most 30 s old and newer than the last notified change.
-   * @throws ProblemError `not_signed_in` or `provider_unavailable`; DatabaseError.
+   * @throws ProblemError `not_signed_in`, `provider_unavailable` or `user_without_email`; DatabaseError.
    */
   current(): Promise<User>;
   release(): void;
 };
 
-/** Callbacks for an auth session's user. `onResolved` is called after each resolution. */
+/** Callbacks for an auth session's user. `onResolved` is called after each resolution, and at once for a known user. */
 type UserWatcher = { onResolved: (user: User) => void; onSignedOut: () => void };
 
 /** Auth session that open sockets or running turns of this process watch. */
@@ -121,9 +121,9 @@ class LiveSession {
 }
 
 /**
- * Creates the registry that resolves the users of open sockets at least every 30 s, once for each auth session. After
- * a notification, the sockets of ended auth sessions close immediately, even while the provider is unavailable. A
- * provider or database outage closes no socket. Contract 3, WebSocket.
+ * Creates the registry that resolves the users of open sockets and running turns at least every 30 s, once for each
+ * auth session. After a notification, the sockets of ended auth sessions close immediately, even while the provider is
+ * unavailable. A provider or database outage closes no socket. Contract 3, WebSocket.
  */
 export function createLiveUsers({
   resolve,
@@ -191,7 +191,10 @@ export function createLiveUsers({
     failures = [];
   }
 
-  /** Invalidates the sessions of a changed user; of all users if the ID is empty, because notifications may be lost. */
+  /**
+   * Invalidates the auth sessions of a changed user; of all users if the ID is empty, which means that notifications
+   * may have been lost.
+   */
   function onNotify(userId: string): void {
     for (const session of sessions.values()) {
       if (userId !== '' && session.user !== undefined && session.user.id !== userId) continue;
@@ -214,7 +217,7 @@ export function createLiveUsers({
         for (const session of batch) if (!activeIds.has(session.id)) session.end();
       }
     } catch (error) {
-      // The next sweep resolves the changed sessions, because they are due.
+      // The next sweeps resolve the changed sessions, which are due within seconds.
       log.warn({ err: error }, 'ended sessions could not be looked for');
     }
     isEnding = false;

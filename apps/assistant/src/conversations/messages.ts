@@ -22,7 +22,7 @@ export const messageCursors = createCursorCodec(positionSchema);
 /** The time comes first, because the numbers of rows from an older system have no reliable order. */
 const sentOrder = buildTimeOrder('created_at');
 
-/** A conversation message. Contract 3, Answers. */
+/** A conversation message. Contract 3, Further endpoints. */
 export type Message = {
   id: string;
   role: string;
@@ -30,13 +30,13 @@ export type Message = {
   tool_calls: unknown;
   /** Null in some rows from an older system. */
   created_at: Date | null;
-  /** Reason for an incomplete answer. Null for a complete one. */
+  /** Reason for an incomplete answer. Null for a complete answer and for other messages. */
   status: IncompleteTurnStatus | null;
   problem: unknown;
   client_message_id: string | null;
   /** Text for the model, if it differs from `content`. */
   kept: string | null;
-  /** Whether the assistant sent the message without a question, such as a digest. */
+  /** Whether the assistant sent the message unprompted, as it does with a digest. */
   unasked: boolean;
 };
 
@@ -63,7 +63,7 @@ export type MessagePage = {
 
 type PositionedMessage = Message & { position: MessagePosition };
 
-/** Returns the messages of a session in an access scope with their positions, newest first. */
+/** Returns a page of the messages of a session in an access scope with their positions, newest first. */
 export async function listMessages(
   db: Kysely<Tables>,
   page: MessagePage & { scope: AccessScope },

@@ -15,7 +15,7 @@ const KNOWN_CLOSE_CODES: ReadonlySet<number> = new Set(
 
 export type ChatMetrics = ReturnType<typeof createChatMetrics>;
 
-/** Creates and registers the turn metrics. */
+/** Creates and registers the metrics of turns, tool calls and summaries. */
 export function createChatMetrics(registry: Registry) {
   const registers = [registry];
   const turns = new Counter({
@@ -44,7 +44,7 @@ export function createChatMetrics(registry: Registry) {
     registers,
   });
   return {
-    /** Counts an ended turn. Its outcome is `lost` if another process aborted it or its end could not be stored. */
+    /** Counts an ended turn: as `lost` if another process or a deletion ended it, or if its end could not be stored. */
     countTurn(outcome: Exclude<TurnStatus, 'running'> | 'lost', durationMs?: number): void {
       turns.inc({ outcome });
       if (durationMs !== undefined) duration.observe({ outcome }, durationMs / 1000);

@@ -36,15 +36,19 @@ type TurnRequest = {
   profile: Profile;
   /** The user who asked the question. */
   user: User;
-  /** Returns the user with current permissions. Throws if the user has signed out or may no longer use the profile. */
+  /**
+   * Returns the user with current permissions. Throws if the user has signed out, cannot be resolved, or may no longer
+   * use the profile.
+   */
   currentUser: () => Promise<User>;
   requestId: string;
 };
 
 /**
  * Runs a turn under its lease: runs the agent, appends events, and stores the answer. Never throws. Holds no database
- * connection during model and tool calls.
- * @returns The outcome; undefined if the turn was lost. The reaper aborts a lost turn.
+ * connection while it waits for the model or the collector.
+ * @returns The outcome; undefined if the turn was lost, or if its end could not be stored. The reaper aborts such a
+ *   turn, unless the turn has ended or was deleted.
  */
 export async function runTurn(
   deps: TurnDeps,

@@ -19,7 +19,7 @@ export const SESSIONS_PAGE_LIMITS = { limit: 100, maxLimit: 500 };
 /** Default and maximum number of messages or steps per page. */
 export const MESSAGES_PAGE_LIMITS = { limit: 1000, maxLimit: 1000 };
 
-/** Path parameters for a session. Any string can be an ID, because older systems used other formats. */
+/** Path parameters for a session. Any 1 to 300 characters can be an ID, because older systems used other formats. */
 export const sessionParams = Type.Object({
   id: storableText({ minLength: 1, maxLength: 300, description: "The session's ID." }),
 });
@@ -84,7 +84,7 @@ export function presentSession(session: SessionSummary): SessionBody {
   };
 }
 
-/** Converts a message to its API form, without empty members. */
+/** Converts a message to its API form, which omits optional members without a value. */
 export function presentMessage({ created_at, unasked, ...message }: Message): MessageBody {
   const { id, role, content, tool_calls, status, problem, client_message_id } = message;
   return {

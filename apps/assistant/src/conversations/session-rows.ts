@@ -52,7 +52,8 @@ export function whereSessionInScope(scope: AccessScope, column: string): RawBuil
 }
 
 /**
- * Locks a session, so that only one transaction at a time changes its turns. Inserts of messages are not blocked.
+ * Locks a session, so that only one transaction at a time changes its turns. Rows that reference the session, such as
+ * steps, can still be inserted.
  * @returns The owner; undefined if the access scope has no such session.
  */
 export function lockSession(
@@ -98,7 +99,7 @@ export type SessionPage = {
   limit: number;
 };
 
-/** Returns sessions with their positions, most recently active first, then by ID. */
+/** Returns sessions with their positions, most recently active first, then by descending ID. */
 export async function listSessions(
   db: Kysely<Tables>,
   { scope, userId, after, limit }: SessionPage & { scope: AccessScope },
@@ -150,7 +151,7 @@ export function findSession(
     .executeTakeFirst();
 }
 
-/** Sets the name of a session unless it has one, and notifies {@link SESSION_CHANNEL}. */
+/** Names a session that has no name yet, and then notifies {@link SESSION_CHANNEL}. */
 export async function setNameIfEmpty(
   db: Kysely<Tables>,
   { sessionId, name }: { sessionId: string; name: string },

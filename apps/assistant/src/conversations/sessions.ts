@@ -21,7 +21,7 @@ import {
   whereOwnerInScope,
 } from './session-rows.ts';
 
-/** Maximum number of sessions that a user may create. Assigned sessions from an older system may exceed it. */
+/** Maximum number of sessions per user. Assigned sessions from an older system may exceed it. */
 const MAX_SESSIONS = 5000;
 
 type NewSession = { profileId?: string | undefined; name?: string | undefined };
@@ -50,7 +50,7 @@ export function createSessionService({
     /** Creates a session in the caller's transaction. See `createSession`. */
     createSessionIn,
 
-    /** Returns the sessions that a user may read, with their positions, most recently active first. */
+    /** Returns a page of the sessions that a user may read, with their positions, most recently active first. */
     async listSessions(user: User, page: SessionPage) {
       const scope = accessScope(user, 'svc.sessions.read_all');
       const sessions = await listSessions(db, { scope, ...page });
@@ -117,7 +117,7 @@ export function createSessionService({
         const session = { session_id: sessionId, user_id };
         await recordAccess(trx, 'others_data_changed', { user, session, deleted: true });
       };
-      // The cascade locks saved searches in an undefined order, so two deletions can deadlock.
+      // The cascade locks saved searches in an undefined order, so two deletions can deadlock and need a retry.
       await retryConflicts(() => db.transaction().execute(deleteAndRecord));
     },
   };
@@ -150,7 +150,7 @@ export function createSessionService({
   }
 }
 
-/** Records access to a session of another user. */
+/** Records access to a session, unless the user owns it. */
 function recordAccess(
   db: Kysely<Tables>,
   action: Parameters<typeof recordOthersData>[1],

@@ -34,7 +34,7 @@ export async function registerSocketRoutes(
   }: {
     sockets: SocketRegistry;
     cookies: Pick<Identity['cookies'], 'hasSession' | 'sessionId'>;
-    /** Subscribes to notifications about changed users. The returned function unsubscribes. */
+    /** Subscribes to notifications about changed users. Resolves to a function that unsubscribes. */
     listen: (onNotify: (userId: string) => void) => Promise<() => Promise<void>>;
     baseUrl: string;
     limits: SocketLimits;
@@ -42,7 +42,7 @@ export async function registerSocketRoutes(
 ): Promise<void> {
   const options = {
     maxPayload: limits.maxMessageBytes,
-    // The type definitions of `ws` lack this option.
+    // The type definitions of `ws` lack this option, so TypeScript would reject it in an inline object.
     closeTimeout: limits.closeTimeoutMs,
     handleProtocols: () => false as const,
   };
@@ -52,8 +52,8 @@ export async function registerSocketRoutes(
     await scope.register(websocket, {
       options,
       errorHandler(error, socket, request) {
-        // Has no effect after a protocol error, because the library has already sent a close code.
         request.log.debug({ err: error }, 'socket error');
+        // After a protocol error, the socket is already closing with the library's close code, and this has no effect.
         socket.close(closeStatuses.failed.code, closeStatuses.failed.reason);
       },
       preClose: async () => {

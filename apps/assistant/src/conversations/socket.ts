@@ -15,7 +15,7 @@ import {
 } from './live-users.ts';
 import { createSocketMetrics } from './metrics.ts';
 
-/** Value of `Retry-After` if an IP address has too many sockets. docs/protocol.md states the same delay for 4429. */
+/** Value of `Retry-After` if an IP address has too many sockets: the minimum delay after 4429 in docs/protocol.md. */
 const RETRY_AFTER_SECONDS = '60';
 
 /** Socket limits. Contract 3, WebSocket. */
@@ -256,7 +256,7 @@ export function createSocketRegistry({
               'retry-after': RETRY_AFTER_SECONDS,
             },
           }),
-    /** Sizes of the internal collections. All are 0 without open sockets. */
+    /** Sizes of the internal collections. All are 0 when no sockets are open and no turns are running. */
     get size() {
       return {
         connections: connections.size,

@@ -57,8 +57,8 @@ export function createTurnSteps(db: Kysely<Tables>, turn: RunningTurn) {
     },
 
     /**
-     * Stores a memory change and the turn's events in one transaction, so that the reaper can report the change if the
-     * process dies.
+     * Stores a memory change and the turn's new events in the transaction that makes the change, so that the reaper can
+     * report the change if the process dies.
      * @throws ProblemError `session_not_found`; `no_turn_running` if another process ended the turn.
      */
     async storeChange(

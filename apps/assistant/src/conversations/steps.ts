@@ -4,7 +4,7 @@ import { problem } from '../errors.ts';
 import { lockMemory, type RecordedChange, undoChanges } from '../memory/facts.ts';
 import type { Tables } from '../tables.ts';
 
-/** An agent step in a turn. Contract 3, Answers. */
+/** An agent step in a turn. Contract 3, Further endpoints. */
 export type AgentStep = {
   id: string;
   turn_id: string;
@@ -49,7 +49,7 @@ export async function endSteps(
       status: sql<string>`case when changes is null then 'failed' else 'done' end`,
       finished_at: sql<Date>`clock_timestamp()`,
     })
-    // The session ID is the first column of the index.
+    // The index begins with the session ID, so a condition on the turn alone could not use it.
     .where('session_id', '=', sessionId)
     .where('turn_id', '=', turnId)
     .where('status', '=', 'running')

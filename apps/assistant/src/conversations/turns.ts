@@ -11,7 +11,7 @@ import { endSteps } from './steps.ts';
 /** Channel for new turn events. The payload is the session ID. */
 export const TURN_CHANNEL = 'assistant_turns';
 
-/** Lease duration. After a crash, the session stays blocked until the lease expires. */
+/** Lease duration. After a crash, the session stays blocked until the lease expires or an exclusive process starts. */
 export const LEASE_MS = 20_000;
 
 const MAX_RUNNING_TURNS = 3;
@@ -30,7 +30,7 @@ export type TurnRow = {
 
 const turnColumns = ['id', 'session_id', 'question_id', 'status', 'position'] as const;
 
-/** Returns the newest turn of a session. */
+/** Returns the newest turn of a session; undefined if it has none. */
 export const findLatestTurn = (
   db: Kysely<Tables>,
   sessionId: string,
@@ -54,7 +54,7 @@ export async function findTurnStatus(
 }
 
 /**
- * Returns running turns with an expired lease, the longest expired first.
+ * Returns at most `limit` running turns with an expired lease, the longest expired first.
  * @param options.includesActive Whether to include turns with a valid lease.
  */
 export function findStaleTurns(
@@ -78,7 +78,7 @@ export function findStaleTurns(
 
 /**
  * Renews the lease of a turn.
- * @returns Whether a cancellation was requested; undefined if the turn has ended.
+ * @returns Whether a cancellation was requested; undefined if the turn has ended or was deleted.
  */
 export async function renewTurn(
   db: Kysely<Tables>,
@@ -106,7 +106,8 @@ export async function requestCancel(db: Kysely<Tables>, turnId: string): Promise
 
 /**
  * Ends a running turn and its unfinished steps. Only the first call for a turn sets the status.
- * @param turn.isStaleOnly Whether the lease must have expired. It may have been renewed since the turn was found.
+ * @param turn.isStaleOnly Whether to end only a turn whose lease has expired. A lease may have been renewed since the
+ *   turn was found.
  * @returns The ID of the question; undefined if the turn was not ended.
  */
 export async function endTurn(
@@ -150,7 +151,7 @@ type OwnedSession = { userId: string; sessionId: string };
 /**
  * Stores a message and begins its turn.
  * @param message.clientMessageId Idempotency key of the message.
- * @returns The new turn, or the latest turn of a message that was stored before.
+ * @returns The new turn, or the ID of the latest turn of a message that was stored before.
  * @throws ProblemError `session_not_found`, `message_name_taken`, `turn_running` or `too_many_turns`.
  */
 export function beginTurn(

@@ -281,7 +281,7 @@ const MAX_NAME_BYTES = 200;
 /** Device names that Windows reserves, with any extension. */
 const RESERVED_NAME_PATTERN = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\.|$)/i;
 
-/** Control characters, and bidirectional controls, with which "gpj.exe" can look like "exe.jpg". */
+/** Control characters, line separators, and bidirectional controls, which can make "gpj.exe" look like "exe.jpg". */
 const UNPRINTABLE_CHARACTER_PATTERN =
   /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
 

@@ -20,7 +20,7 @@ const MAX_FILE_BYTES = 10 * 1024 * 1024;
 
 const MAX_TRANSFERS = 16;
 
-/** Maximum number of concurrent transfers per user: as many as a browser's connections to one host. */
+/** Maximum number of concurrent transfers per user and process: as many as a browser's connections to one host. */
 const MAX_TRANSFERS_PER_USER = 6;
 
 const nameCursorCodec = createCursorCodec(storableText({ maxLength: 1024 }));
@@ -208,7 +208,8 @@ export async function registerFileRoutes(
 }
 
 /**
- * Rejects an upload with an invalid path before its body is read. Fastify validates the path only after the body.
+ * Rejects an upload to an invalid path or an inaccessible session before its body is read. Fastify validates the path
+ * only after the body.
  * @throws ProblemError `validation_failed`, `session_not_found` or `session_not_yours`
  */
 async function checkUploadPath(

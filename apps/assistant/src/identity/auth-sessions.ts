@@ -37,7 +37,8 @@ const FROM_ACTIVE_SESSION = `
   where s.id = $1 and s.created_at > now() - make_interval(days => $2)
     and ($3 = 0 or coalesce(s.last_used_at, s.created_at) > now() - make_interval(days => $3))`;
 
-// Unlike packages/db, the query distinguishes free leases from expired ones: only a free lease ends a wait with 503.
+// Unlike packages/db, the query distinguishes free leases from expired ones: a free lease ends a wait with 503, and an
+// expired one is acquired.
 const selectSession = createPreparedStatement<
   Omit<AuthSession, 'cachedUser'> & { [Column in keyof CachedUser]: CachedUser[Column] | null }
 >(

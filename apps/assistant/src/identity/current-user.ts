@@ -31,14 +31,14 @@ export type Resolution =
  */
 export type ResolveSession = (sessionId: string, knownUser?: ResolvedUser) => Promise<Resolution>;
 
-/** Maximum number of user data fetches per request. A fetch is repeated if access is invalidated during it. */
+/** Maximum number of attempts to resolve a user. An attempt is repeated if access is invalidated during its fetch. */
 const MAX_FETCHES = 5;
 
 /**
  * Creates the function that resolves auth sessions for routes and sockets. It refreshes an expired access token and
  * fetches stale user data. Afterwards it reads the generation again, because access may be revoked during the fetch.
  * Specification 000, Per-request resolution; Contract 3, User data; docs/adr/0006-revocation.md.
- * @returns A function that throws `provider_unavailable`.
+ * @returns A function that throws `provider_unavailable`, `user_without_email` or `sign_in_not_configured`.
  */
 export function createSessionResolver(
   deps: IdentityDeps,
@@ -99,7 +99,7 @@ export function createSessionResolver(
     }
     const canReuseUser = config.IDP_USER_MAX_AGE_SECONDS > 0;
     if (canReuseUser || session.isLastUseOld) {
-      // The age starts before the fetch, because a revocation during the fetch must count as newer.
+      // The age starts before the fetch, so a change at the provider takes effect within IDP_USER_MAX_AGE_SECONDS.
       const userCheck = { at: session.readAt, generation };
       await recordAuthSessionUse(db, session.id, canReuseUser ? userCheck : undefined);
     }

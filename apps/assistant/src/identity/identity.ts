@@ -20,7 +20,8 @@ export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]
   const cookies = createCookies(config);
 
   /**
-   * Resolves the user of a request, and clears an invalid cookie. Contract 3, Auth session.
+   * Resolves the user of a request, and clears an invalid cookie. An unreadable auth session keeps its cookie.
+   * Contract 3, Auth session.
    * @param knownUser Earlier result for the same request.
    */
   async function resolveRequestUser(

@@ -70,7 +70,10 @@ export async function endUserSessions(
 /** Session at the provider. `userId` is null if the provider names no user. */
 export type ProviderSession = { providerSessionId: string; userId: string | null };
 
-/** Ends the auth sessions and sign-ins in flight of a session at the provider. Returns the number of ended sessions. */
+/**
+ * Ends the auth sessions and sign-ins in flight of a session at the provider.
+ * @returns The number of ended auth sessions.
+ */
 export async function endProviderSession(
   trx: Transaction<Tables>,
   { providerSessionId, userId }: ProviderSession,
@@ -111,7 +114,7 @@ export async function setCachedRole(
   userId: string,
   role: Role,
 ): Promise<string | undefined> {
-  // Sign-ins also acquire the invalidation lock before the user's row.
+  // Sign-ins also acquire the invalidation lock before the user's row, so the two cannot deadlock.
   await invalidate(trx, { kind: 'access', user_id: userId });
   const user = await trx
     .selectFrom('svc_users')

@@ -12,7 +12,7 @@ import type { Identity } from './identity.ts';
 import { MOBILE_BRIDGE_CSP, renderMobileBridgePage } from './mobile-bridge-page.ts';
 import type { ClientInfo } from './sign-in.ts';
 
-/** Marker that Android's web view adds to its user agent. Specification 000, Rules for login. */
+/** Marker in the user agent of the Android application's web view. Specification 000, Rules for login. */
 const ANDROID_MARKER_PATTERN = /(?:^|\s)SvcAndroid\/1\.0(?:\s|$)/;
 
 const MAX_USER_AGENT_LENGTH = 300;
@@ -34,7 +34,7 @@ export function disableCaching(
   done();
 }
 
-/** Builds the options of a public route that forbids caching and handles invalid input in its handler. */
+/** Builds the options of a public route without HEAD that forbids caching and handles invalid input in its handler. */
 export const buildPublicRouteOptions = <Schema extends FastifySchema>(
   errors: FastifyContextConfig['errors'] & {},
   schema: Schema,
@@ -107,7 +107,10 @@ const logoutResponse = Type.Object(
   { examples: [{ ok: true }] },
 );
 
-/** Registers `/auth/*`. Specification 000, Authentication endpoints. */
+/**
+ * Registers `/auth/login`, `/auth/callback`, `/auth/mobile-done`, `/auth/logout` and `/auth/me`. Specification 000,
+ * Authentication endpoints.
+ */
 export function registerSignInRoutes(
   app: Server,
   { config, identity: { cookies, signIn, signOut }, limitLogins }: SignInDeps,

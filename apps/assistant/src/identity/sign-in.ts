@@ -131,8 +131,8 @@ function throwSignInError(error: unknown): never {
 }
 
 /**
- * Rejects a sign-in that was revoked since it began, ends the auth sessions that it replaces, and saves the user. Does
- * not revoke the tokens of replaced auth sessions, because many providers keep one grant for each browser.
+ * Rejects a sign-in that was revoked since `startCursor`, ends the auth sessions that it replaces, and saves the user.
+ * Does not revoke the tokens of replaced auth sessions, because many providers keep one grant for each browser.
  */
 async function admitUser(
   trx: Transaction<Tables>,
@@ -144,7 +144,7 @@ async function admitUser(
   const invalidations = await findInvalidationsSince(trx, startCursor, user.id, providerSessionId);
   if (invalidations.has('sessions')) throw problem('login_refused');
   let replacedCount = 0;
-  // An Android or terminal sign-in keeps the auth session of its browser.
+  // An Android or terminal sign-in keeps the auth session of the browser that calls back.
   const earlierIds = new Set([earlierSessionId, platform === null ? sessionId : null]);
   for (const id of earlierIds) {
     if (id === null) continue;
@@ -184,7 +184,7 @@ async function addPendingLogin(db: Kysely<Tables>, login: PendingLogin): Promise
     )`.execute(db);
 }
 
-/** Deletes and returns a pending login. Only one callback can use it. */
+/** Deletes and returns a pending login. Only one callback can use it; others get `login_not_valid`. */
 async function consumePendingLogin(
   db: Kysely<Tables>,
   state: string | undefined,

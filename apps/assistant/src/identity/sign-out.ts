@@ -48,7 +48,10 @@ export function createSignOutService(
   };
 
   return {
-    /** Ends the auth session of a cookie. With IDP_END_SESSION, returns the URL that ends the provider's session. */
+    /**
+     * Ends the auth session of a cookie. With IDP_END_SESSION, returns the URL that ends the provider's session, unless
+     * the auth session has already ended or the URL cannot be built within a second.
+     */
     async signOut(sessionId: string): Promise<string | undefined> {
       const session = await endSession(sessionId, { action: 'signed_out' }, 'signed_out');
       if (session === undefined || !config.IDP_END_SESSION) return undefined;

@@ -112,7 +112,10 @@ export function registerTerminalRoutes(
     },
   );
 
-  /** Finds a sign-in that is waiting for confirmation. Only the browser that began the sign-in can confirm it. */
+  /**
+   * Finds a sign-in that is waiting for confirmation, or throws `terminal_request_not_valid`. Only the browser that
+   * began the sign-in can confirm it.
+   */
   async function findUnconfirmedSignIn(
     request: FastifyRequest<{ Querystring: { request: string } }>,
   ) {
@@ -142,14 +145,14 @@ export function registerTerminalRoutes(
     }),
     async (request, reply) => {
       const terminalSignIn = await findUnconfirmedSignIn(request);
-      // `form-action` also applies to the redirect that follows the form's submission.
+      // `form-action` also applies to the redirect that follows the form's submission, so it must allow the terminal.
       const formAction = `form-action 'self'`;
       const policy = String(reply.getHeader('content-security-policy'));
       const allowedActions = `${formAction} http://127.0.0.1:${terminalSignIn.port}`;
       return (
         reply
           .header('content-security-policy', policy.replace(formAction, allowedActions))
-          // Without this policy browsers send `Origin: null` with a form.
+          // Under the default policy, older browsers send only `Origin: null` with a form, which counts as cross-site.
           .header('referrer-policy', 'same-origin')
           .type('text/html; charset=utf-8')
           .send(renderConfirmationPage(terminalSignIn))
@@ -252,7 +255,7 @@ async function endUnusedAuthSession(
 
 const computeSha256 = (text: string) => hash('sha256', text, 'base64url');
 
-/** Builds the terminal's URL with the loopback IP, because `localhost` may resolve to a different host. RFC 8252 §8.3. */
+/** Builds the terminal's URL with the loopback IP, because `localhost` may be a different host. RFC 8252 §8.3. */
 function buildTerminalUrl(
   { port, state }: { port: number; state: string },
   parameters: Record<string, string>,
@@ -260,7 +263,7 @@ function buildTerminalUrl(
   return `http://127.0.0.1:${port}/?${new URLSearchParams({ ...parameters, state }).toString()}`;
 }
 
-/** Renders the confirmation page, with a code to compare because attackers can link to the page. RFC 8252 §8.10. */
+/** Renders the confirmation page, with a code to compare because attackers can link to the page. RFC 8252 §8.6. */
 function renderConfirmationPage(terminalSignIn: {
   id: string;
   port: number;

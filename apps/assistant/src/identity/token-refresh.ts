@@ -19,13 +19,16 @@ const MAX_PROVIDER_REQUESTS = 2;
 const LEASE_MARGIN_MS = 10_000;
 const POLL_INTERVAL_MS = { first: 25, max: 250 };
 const STORE_RETRY_MS = 500;
-/** Maximum database outage that a refresh survives. The lease covers it: only the holder knows the new tokens. */
+/** Database outage that every refresh survives. The lease covers it, because only the holder knows the new tokens. */
 const STORE_TIMEOUT_MS = 60_000;
 
-/** Acquired refresh lease. `expiry` is its fencing token in the row. Attempts to store tokens end at the deadline. */
+/** Acquired refresh lease. `expiry` is its fencing token in the row. Retries to store tokens end at `storeDeadline`. */
 type RefreshLease = { expiry: string; storeDeadline: number };
 
-/** Ends an auth session with rejected tokens if its tokens and its lease are unchanged. Returns whether it ended. */
+/**
+ * Ends an auth session with rejected tokens if its tokens and its lease are unchanged. Returns whether it ended.
+ * @param lease Expiry of the lease, as text. If undefined, the lease is not checked.
+ */
 export type EndRejectedSession = (
   session: Pick<AuthSession, 'id' | 'user_id' | 'token_version'>,
   lease?: string,
@@ -46,7 +49,7 @@ export type EndRejectedSession = (
  * ```
  *
  * @returns A function that returns the auth session with newer tokens, or undefined if the auth session has ended. It
- *   throws `provider_unavailable` or UnreadableTokenError.
+ *   throws `provider_unavailable`, `sign_in_not_configured` or UnreadableTokenError.
  */
 export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRejectedSession) {
   const { db, config, provider, vault, metrics } = deps;
@@ -55,14 +58,14 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
 
   async function refresh(session: AuthSession): Promise<AuthSession | undefined> {
     const deadline = performance.now() + config.IDP_TIMEOUT_MS;
-    // Discovery and keys are fetched before the lease begins.
+    // Discovery and keys are fetched before the lease begins, so the lease need not cover them.
     await provider.prepare();
     for (;;) {
       const lease = await acquireLease(session);
       const outcome = lease === undefined ? undefined : await redeem(session, lease);
       if (outcome !== undefined) {
         metrics.countRefresh(outcome);
-        // The auth session may have ended during the refresh.
+        // The auth session may have ended during the refresh, so read it again.
         return outcome === 'refused' ? undefined : findAuthSession(db, session.id, config);
       }
       const winner = await waitForWinner(session, deadline);
@@ -101,7 +104,7 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
     }
   }
 
-  /** Redeems the refresh token. Returns undefined if the provider rejects it and another process has the lease. */
+  /** Redeems the refresh token. Returns undefined if the provider rejects it, but the row has changed or is gone. */
   async function redeem(
     session: AuthSession,
     lease: RefreshLease,
@@ -124,7 +127,7 @@ export function createTokenRefresh(deps: IdentityDeps, endRejectedSession: EndRe
     }
   }
 
-  /** Stores tokens. Retries failures, because the provider no longer accepts the previous refresh token. */
+  /** Stores tokens. Retries failures, because the provider may no longer accept the previous refresh token. */
   async function storeTokens(
     session: AuthSession,
     tokens: Parameters<typeof vault.seal>[0],

@@ -20,7 +20,8 @@ export type TokenRevocation = ReturnType<typeof createTokenRevocation>;
 
 /**
  * Creates the background task that revokes the tokens of ended auth sessions at the provider (RFC 7009). The encrypted
- * tokens are queued in the database. Failed attempts are retried with exponential backoff from one minute.
+ * tokens are queued in the database. Attempts that fail with `unavailable` are retried with exponential backoff from at
+ * least one minute.
  */
 export function createTokenRevocation({ db, log, provider, vault, config }: IdentityDeps) {
   // The delay is longer than discovery and both calls, so no other process claims the row during them.

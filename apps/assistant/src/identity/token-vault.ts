@@ -67,7 +67,7 @@ export function createTokenVault(currentKey: string, oldKeys: readonly string[])
         if (protectedHeader['place'] !== hashBinding(row, column)) throw new UnreadableTokenError();
         return new TextDecoder().decode(plaintext);
       } catch {
-        // The underlying error may quote the token.
+        // The underlying error may quote the token, so it is not attached as the cause.
         throw new UnreadableTokenError();
       }
     },

@@ -36,7 +36,7 @@ export function readRole(role: string): Role {
   return role === 'admin' ? 'admin' : 'user';
 }
 
-/** Parses the permission slugs of a user record. Returns an empty array for malformed JSON. */
+/** Parses the permission slugs of a user record. Returns an empty array unless the text is a JSON array of strings. */
 export function readPermissions(text: string): string[] {
   try {
     const value: unknown = JSON.parse(text);

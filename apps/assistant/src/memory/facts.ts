@@ -128,7 +128,7 @@ export function listFactsOfUser(
     .execute();
 }
 
-/** Finds the value and origin of a fact. */
+/** Finds the value and origin of a fact. Returns undefined if the user has no such fact. */
 export async function findFact(
   db: Kysely<Tables>,
   fact: FactKey,
@@ -153,7 +153,8 @@ const whereFact = ({ userId, category, key }: FactKey) =>
 
 /**
  * Inserts or updates a fact of a user.
- * @param fact.origin Source and times of an earlier fact, to restore them. By default, both times are now.
+ * @param fact.origin Source and times of an earlier fact, to restore them. By default, the update time is now, and so
+ *   is the creation time of a new fact.
  */
 export function writeFact(
   trx: Transaction<Tables>,
@@ -210,7 +211,7 @@ export async function checkFactLimit(
 }
 
 /**
- * Undoes all changes to a user's memory, or none if one of the facts has changed since.
+ * Undoes the given changes to a user's memory, or none if one of the facts has changed since.
  * @returns Whether the changes were undone.
  * @throws ProblemError `memory_full`
  */
@@ -230,7 +231,7 @@ export async function undoChanges(
       continue;
     }
     if (changedValue === null) await checkFactLimit(trx, userId, 'undo this again');
-    // Older releases stored no origin.
+    // Older releases stored no origin, so the session becomes the source of the restored fact.
     const source = origin === undefined ? { sourceSessionId: sessionId } : { origin };
     await writeFact(trx, { ...fact, value: previousValue, ...source });
   }

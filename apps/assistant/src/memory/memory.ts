@@ -25,7 +25,7 @@ export type KnownFact = Pick<Fact, 'category' | 'key' | 'value'>;
 /** Maximum number of words in a search. Each word is matched against every fact. */
 const MAX_SEARCH_WORDS = 5;
 
-/** Maximum number of waiting searches per user. A user's searches run one at a time. */
+/** Maximum number of waiting searches per user and process. A process runs a user's searches one at a time. */
 const MAX_WAITING_SEARCHES = 4;
 
 /** Time limit for each statement of a search in the facts of all users. */
@@ -51,13 +51,13 @@ type Page = { limit: number; after: Position | undefined };
 /** Summary of a user. Only admins see a summary without an owner, which an older system stored. */
 export type Summary = { user_id: string | null; summary: string; updated_at: Date | null };
 
-/** Options of a change: `recordChange` is called before the change, and an aborted `signal` rolls it back. */
+/** Options of a change: `recordChange` is called before a fact changes, and an aborted `signal` rolls it back. */
 type ChangeOptions = { signal?: AbortSignal; recordChange?: RecordChange };
 
 /**
- * Creates the operations on memory. Users access their memory, holders of `svc.memory.read_all` the memory of all
- * users, and admins also memory without an owner. Access to other users' memory is recorded. Specification 000,
- * Ownership columns.
+ * Creates the operations on memory. Users read and change their own memory, holders of `svc.memory.read_all` read the
+ * memory of all users, and admins also memory without an owner. Reading what the user does not own is recorded.
+ * Specification 000, Ownership columns.
  */
 export function createMemoryService({
   db,
@@ -115,7 +115,8 @@ export function createMemoryService({
     /**
      * Writes a fact of the user, and returns it with its previous value.
      * @param fact.sourceSessionId Conversation in which the assistant learned the fact.
-     * @throws ProblemError `memory_full`, or `session_not_found` if the conversation was deleted; the signal's reason.
+     * @throws ProblemError `memory_full`, `session_not_yours`, or `session_not_found` if the conversation was deleted;
+     *   an error of `recordChange`; the signal's reason.
      */
     putFact(
       user: User,
@@ -140,7 +141,7 @@ export function createMemoryService({
 
     /**
      * Deletes a fact of the user and returns its value.
-     * @throws ProblemError `fact_not_found`; the signal's reason.
+     * @throws ProblemError `fact_not_found`; an error of `recordChange`; the signal's reason.
      */
     deleteFact(
       user: User,
@@ -207,8 +208,8 @@ export function createMemoryService({
   }
 
   /**
-   * Runs the statements that list or count facts. Searches for words run one at a time for each user. Searches in the
-   * facts of several users have a time limit, which the embedded database ignores.
+   * Runs the statements that list or count facts. A process runs a user's searches for words one at a time. Searches in
+   * the facts of several users have a time limit, which the embedded database ignores.
    * @throws ProblemError `validation_failed` at the time limit, `rate_limited`
    */
   async function search<Result>(

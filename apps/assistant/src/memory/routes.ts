@@ -44,7 +44,7 @@ const factSchema = Type.Object(
 /** Reference to the fact schema, which `registerMemoryRoutes` adds to the server. */
 export const factRef = Type.Unsafe<Static<typeof factSchema>>(Type.Ref('MemoryFact'));
 
-/** Converts the times of a fact for a response. Contract 3, Answers. */
+/** Converts the times of a fact for a response. Contract 3, Further endpoints. */
 export const presentFact = (fact: Fact): Static<typeof factSchema> => ({
   ...fact,
   created_at: fact.created_at?.toISOString() ?? null,
@@ -81,7 +81,7 @@ const scopeSchema = Type.Optional(
 );
 
 const filterProperties = {
-  // Categories from an older system can be longer than new categories.
+  // Categories from an older system can be longer than new categories, so this limit is higher.
   category: Type.Optional(storableText({ maxLength: 1000 })),
   q: Type.Optional(
     storableText({

@@ -23,8 +23,8 @@ const SLICE_BYTES = (MIN_CHUNK_LENGTH / 4) * 3;
 type JsonText = AsyncGenerator<string, void, undefined>;
 
 /**
- * Exports all data of a user as one JSON document without the secrets of auth sessions. At most a page of rows and one
- * file are in memory. An error after the first page destroys the stream.
+ * Exports all data of a user as one JSON document without the secrets of auth sessions. At most a page of each list and
+ * one file are in memory. An error while the lists are read destroys the stream.
  */
 export async function exportOwnData(
   db: Kysely<Tables>,

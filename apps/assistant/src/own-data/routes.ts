@@ -129,7 +129,7 @@ export function registerOwnDataRoutes(
   );
 }
 
-/** Deletes the data of a user, which aborts an answer in progress. */
+/** Deletes the sessions, saved searches and memory of a user, which aborts answers in progress. */
 function deleteOwnData(db: Kysely<Tables>, userId: string) {
   const deleteAll = async (trx: Transaction<Tables>) => {
     await lockMemory(trx, userId);

@@ -67,7 +67,7 @@ export async function readProfileFile(
   }
 }
 
-/** Parses the text of a profile file. Returns the profile, or all violations. */
+/** Parses the text of a profile file. Returns the profile, or all violations; syntax errors hide other violations. */
 export function parseProfile(
   content: string,
   { toolNames, check = () => undefined }: ProfileRules,

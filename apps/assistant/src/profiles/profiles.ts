@@ -38,7 +38,7 @@ export type Profiles = Awaited<ReturnType<typeof openProfiles>>;
 
 /**
  * Reads the agent profiles of a folder. docs/profiles.md.
- * @throws StartError with all violations of all files, or if the folder has no profiles.
+ * @throws StartError with all violations of all files, or if the folder is unreadable, or has no or too many files.
  */
 export async function openProfiles({
   folder,
@@ -73,7 +73,7 @@ export async function openProfiles({
     });
   }
 
-  /** Returns the profile for sessions that name none: `default` if the user can use it, else the first usable one. */
+  /** Returns the profile for sessions that name none: `default` if usable, else the first usable one, if any. */
   function findDefault(user: Pick<User, 'role'>): Profile | undefined {
     const usableProfiles = listUsable(user);
     return (
@@ -113,7 +113,7 @@ export async function openProfiles({
       }
       logViolations(currentFolder.violations.map(({ message }) => message));
     } catch (error) {
-      // The folder is unreadable or empty. The last profiles stay in use.
+      // The folder is unreadable, or has no or too many profile files. The last profiles stay in use.
       logViolations([formatReason(error)]);
     }
   }
@@ -126,7 +126,7 @@ export async function openProfiles({
     findDefault,
     reload,
 
-    /** Returns the violation of a profile's current file. The last valid version of the file is in use. */
+    /** Returns the first violation of a profile's current file, if any. The file's last valid version is in use. */
     findViolation(profileId: string): string | undefined {
       const entry = [...currentFolder.profiles].find(
         ([, { profile }]) => profile.profile_id === profileId,
@@ -176,7 +176,7 @@ const indexById = ({ profiles }: Folder): ReadonlyMap<string, Profile> =>
   new Map([...profiles.values()].map(({ profile }) => [profile.profile_id, profile]));
 
 /**
- * Reads all files. An invalid file, such as one with the ID of another file, keeps its last valid profile.
+ * Reads all files. An invalid file, such as one with the ID of another file, keeps its last valid profile, if any.
  * @param previous Profiles of the last call, by file name.
  */
 async function readFolder(

@@ -72,13 +72,13 @@ const availabilityResponse = Type.Object(
   },
 );
 
-/** Returns a profile without its instructions. Contract 3, Answers. */
+/** Returns a profile without its instructions. Contract 3, Further endpoints. */
 function presentProfile(profile: Profile): Static<typeof profileSchema> {
   const { system: _system, ...publicProfile } = profile;
   return publicProfile;
 }
 
-/** Registers `/profiles` and `/admin/profiles`. Specification 000, Admin endpoints; Contract 3, Answers. */
+/** Registers `/profiles` and `/admin/profiles`. Specification 000, Admin endpoints; Contract 3, Further endpoints. */
 export function registerProfileRoutes(
   app: Server,
   { db, profiles }: { db: Kysely<Tables>; profiles: Profiles },

@@ -36,8 +36,8 @@ const ENGLISH_PHRASES: Phrases = {
 };
 
 /**
- * Composes the message of a digest: in Ukrainian if the search has Cyrillic letters, else in English. Models get only
- * the IDs of the listings, because third parties wrote the titles.
+ * Composes the message of a digest: in Ukrainian if the name or query has Cyrillic letters, else in English. Models get
+ * only the IDs of the shown listings, because third parties wrote the titles.
  * @param digest.hits All reported listings. The message shows the first `MAX_SHOWN_LISTINGS`.
  */
 export function composeDigest({
@@ -105,7 +105,7 @@ const toSingleLine = (text: string) =>
     .replace(/[\s\p{Cc}]+/gu, ' ')
     .trim();
 
-/** Returns the URL of a web page; undefined for a different scheme or an overlong URL. */
+/** Returns the URL of a web page; undefined if it is missing, invalid, overlong, or has a different scheme. */
 function parseWebUrl(url: string | null): string | undefined {
   const webUrl = url === null || url.length > MAX_URL_LENGTH ? null : URL.parse(url);
   return webUrl !== null && /^https?:$/.test(webUrl.protocol) ? webUrl.href : undefined;

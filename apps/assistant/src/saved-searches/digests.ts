@@ -30,8 +30,8 @@ type DigestDeps = Omit<FeedDeps, 'log'> & {
 };
 
 /**
- * Creates the saved search processor: `runPass` reads the collector's feed and sends due digests. `run` repeats it
- * under the lease until the signal is aborted. Neither throws.
+ * Creates the digest service: `runPass` reads the collector's feed and sends due digests. `run` repeats it under the
+ * lease until the signal is aborted. Neither throws.
  * @see docs/adr/0025-saved-searches.md
  */
 export function createDigestService(deps: DigestDeps) {
@@ -122,7 +122,7 @@ async function countActiveSearches(db: Kysely<Tables>): Promise<number> {
   return count;
 }
 
-/** Selects searches with hits to report, whose last digest is old enough, and whose user is signed in. */
+/** Selects active searches that have hits to report and no recent digest, and whose user is signed in. */
 const selectDueSearches = (db: Kysely<Tables>, config: LifetimeConfig) =>
   db
     .selectFrom('saved_searches')
@@ -149,8 +149,9 @@ const canReceiveDigests = ({ role, permissions }: DueSearch) =>
   );
 
 /**
- * Sends the due digests. A session with a running turn gets its digest in a later pass.
- * @throws CollectorError; the signal's reason.
+ * Sends the due digests. A session with a running turn gets its digest in a later pass. Logs and skips a digest that
+ * cannot be sent, unless the collector fails.
+ * @throws CollectorError if the collector fails; an error of the query for due searches; the signal's reason.
  */
 async function sendDigests(deps: DigestDeps, signal: AbortSignal): Promise<void> {
   const { db, config, log } = deps;
@@ -177,7 +178,7 @@ async function sendDigests(deps: DigestDeps, signal: AbortSignal): Promise<void>
   }
 }
 
-/** Reports the hits that a search still finds. Other hits are deleted, and can be found again. */
+/** Reports the newest hits that a search still finds. The others among them are deleted, and can be found again. */
 async function sendDigest(
   { db, collector, config, metrics }: DigestDeps,
   { id, user_id: userId, session_id, search }: DueSearch,
@@ -230,7 +231,7 @@ async function sendDigest(
 
 type Hits = readonly { listing_id: number }[];
 
-/** Marks hits as reported, and deletes the other checked hits. */
+/** Marks hits as reported, deletes the other checked hits, and stores the time of the digest. */
 async function markReported(
   trx: Transaction<Tables>,
   searchId: string,

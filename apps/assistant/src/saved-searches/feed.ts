@@ -15,7 +15,7 @@ import type { Search } from './search.ts';
 
 const REQUEST_TIMEOUT_MS = 20_000;
 
-/** Maximum wait after the collector responds with 429. */
+/** Maximum wait after the collector responds with 429. The request fails if the collector asks for more. */
 const MAX_WAIT_SECONDS = 60;
 
 /** Maximum number of pages that are read before digests are sent. */
@@ -23,7 +23,7 @@ const MAX_PAGES = 100;
 
 const MAX_BATCH_SIZE = 500;
 
-/** Reason to consider a listing: it is new, or cheaper than `oldPrice` in the same currency. */
+/** Reason to consider a listing: it is new or has returned, or it is cheaper than `oldPrice` in the same currency. */
 type CandidateReason = {
   kind: 'new' | 'cheaper';
   oldPrice: number | null;
@@ -45,8 +45,9 @@ export const whereActive = sql<boolean>`(not saved_searches.paused
 
 /**
  * Reads the collector's change feed from the stored cursor, and stores the listings that each saved search finds. Each
- * search stores a listing once, so a page can be read any number of times.
- * @throws CollectorError; the signal's reason.
+ * search stores a listing once, so a page can be read any number of times. Stops at the end of the feed, or after
+ * `MAX_PAGES` pages.
+ * @throws CollectorError; an error of the database; the signal's reason.
  * @see docs/adr/0025-saved-searches.md
  */
 export async function readFeed(deps: FeedDeps, signal: AbortSignal): Promise<void> {
@@ -73,8 +74,8 @@ export async function readFeed(deps: FeedDeps, signal: AbortSignal): Promise<voi
 }
 
 /**
- * Returns the page after a cursor. If the collector does not know the cursor, the page is empty and has the
- * current cursor.
+ * Returns the page after a cursor. Without a cursor, or with one that the collector does not know, the page is empty
+ * and has the current cursor.
  */
 async function readPage(
   { collector, log }: FeedDeps,
@@ -96,7 +97,7 @@ async function readPage(
   }
 }
 
-/** Returns the new and cheaper listings of a page. A new listing never counts as cheaper. */
+/** Returns the new and cheaper listings of a page. Returned listings count as new, and new ones never as cheaper. */
 export function findCandidates(changes: ChangesPage['items']): Map<number, CandidateReason> {
   const candidates = new Map<number, CandidateReason>();
   for (const change of changes) {
@@ -118,7 +119,7 @@ export function findCandidates(changes: ChangesPage['items']): Map<number, Candi
   return candidates;
 }
 
-/** Returns whether a matching listing is still new or cheaper. */
+/** Returns whether a matching listing is still a hit: a new one always, another only while it is cheaper. */
 export function isStillHit(
   { kind, oldPrice, currency: oldCurrency }: CandidateReason,
   { price, currency }: Pick<Listing, 'price' | 'currency'>,
@@ -184,7 +185,8 @@ async function* listDistinctSearches(db: Kysely<Tables>): AsyncGenerator<Search>
 }
 
 /**
- * Sends a request to the collector, and retries it while the collector responds with 429.
+ * Sends a request to the collector, and retries it while the collector responds with 429 and a wait of at most
+ * `MAX_WAIT_SECONDS`.
  * @throws CollectorError; the signal's reason.
  */
 export async function requestCollector<Result>(

@@ -21,7 +21,7 @@ const MAX_SAVED_SEARCHES = 20;
 /** Default minimum number of minutes between two digests. */
 export const DEFAULT_EVERY_MINUTES = 60;
 
-/** Saved search. `session_id` is null once the session is deleted. `told_at` is the time of the last digest. */
+/** Saved search. `session_id` is null once the session is deleted. `told_at` is the time of the last digest, if any. */
 export type SavedSearch = {
   id: string;
   user_id: string;
@@ -42,8 +42,8 @@ type SavedSearchValues = Pick<SavedSearch, 'name' | 'search' | 'every_minutes' |
 export type SavedSearches = ReturnType<typeof createSavedSearchService>;
 
 /**
- * Creates the operations on saved searches. Users access their own searches, and admins all searches. Access to other
- * users' searches is recorded. Contract 3, Errors.
+ * Creates the operations on saved searches. Users access their own searches, and admins also those of other users by
+ * ID, which is recorded. Contract 3, Errors.
  */
 export function createSavedSearchService({
   db,
@@ -95,8 +95,9 @@ export function createSavedSearchService({
     },
 
     /**
-     * Changes a search. A resumed search without a session gets a new session.
-     * @throws ProblemError `saved_search_not_found`, `saved_search_not_yours`, and the errors of `create`.
+     * Changes a search. A search without a session gets a new session when its owner resumes it.
+     * @throws ProblemError `saved_search_not_found`, `saved_search_not_yours`, and the errors of `create` except
+     *   `too_many_saved_searches`.
      */
     change(user: User, id: string, changes: Partial<SavedSearchValues>): Promise<SavedSearch> {
       const { session_id: requestedSessionId, search, ...values } = changes;
@@ -164,7 +165,7 @@ async function checkSearchLimit(trx: Transaction<Tables>, userId: string): Promi
   });
 }
 
-/** Locks a session of a user and returns its ID. */
+/** Locks a session of a user and returns its ID. @throws ProblemError `session_not_found` or `session_not_yours` */
 async function lockOwnSession(
   trx: Transaction<Tables>,
   { sessionId, userId }: { sessionId: string; userId: string },

@@ -205,7 +205,7 @@ export function formatEventLabel(name: string | null): string {
     : 'other';
 }
 
-/** Applies an effect, and returns the number of ended sessions. */
+/** Applies an effect, records it in the audit trail, and returns the number of ended auth sessions. */
 async function applyEffect(
   trx: Transaction<Tables>,
   { shouldEndSessions, subject }: Effect,
@@ -228,7 +228,7 @@ async function endSessions(trx: Transaction<Tables>, subject: Effect['subject'])
   return (await endUserSessions(trx, subject.userId)).length;
 }
 
-/** Lists at most `limit` ledger rows with IDs below `beforeId`, newest first. */
+/** Lists at most `limit` ledger rows, newest first. If `beforeId` is set, only rows with lower IDs. */
 export function listWebhooks(
   db: Kysely<Tables>,
   { beforeId, limit }: { beforeId: number | undefined; limit: number },

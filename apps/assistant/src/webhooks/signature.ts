@@ -42,8 +42,9 @@ const SHA256_BASE64_PATTERN = /^[A-Za-z0-9+/_-]{43}=?$/;
 /**
  * Creates a verifier for HMAC-SHA256 signatures of the raw body, which compares them in constant time.
  * Specification 000, Webhook verification; Contract 3, Webhooks; the Standard Webhooks specification, Signature scheme.
- * @param options.secret IDP_WEBHOOK_SECRET. The key is its text, or the decoded base64 after `whsec_`. Libraries of
- *   Standard Webhooks also decode a secret without the prefix, so both keys verify. An empty secret verifies nothing.
+ * @param options.secret IDP_WEBHOOK_SECRET. The key is its text or, for Standard Webhooks, the decoded base64 after
+ *   `whsec_`. Libraries of Standard Webhooks also decode a secret without the prefix, so both keys verify. An empty
+ *   secret verifies nothing.
  * @param options.oldSecrets IDP_WEBHOOK_SECRETS_OLD: earlier secrets, which still verify.
  * @param options.isStandardOnly IDP_WEBHOOK_STANDARD_ONLY: rejects signatures of the body alone.
  * @param options.signatureHeader IDP_WEBHOOK_SIGNATURE_HEADER: the header of signatures of the body alone. Headers of
@@ -67,7 +68,7 @@ export function createVerifier({
   const bodyKeys = secrets.map((text) => Buffer.from(text));
   const standardKeys = secrets.flatMap(parseStandardKeys);
   const bodyHeader = signatureHeader.toLowerCase();
-  const standardHeaders = STANDARD_HEADERS.filter((name) => name !== bodyHeader);
+  const standardOnlyHeaders = STANDARD_HEADERS.filter((name) => name !== bodyHeader);
 
   function verifyBody(header: unknown, body: Uint8Array): VerifiedSignature | Rejection {
     if (header === undefined) return { rejection: 'signature_missing' };
@@ -98,7 +99,7 @@ export function createVerifier({
   }
 
   return (headers, body) =>
-    standardHeaders.some((name) => headers[name] !== undefined)
+    standardOnlyHeaders.some((name) => headers[name] !== undefined)
       ? verifyStandard(headers, body)
       : verifyBody(headers[bodyHeader], body);
 }
@@ -118,7 +119,10 @@ function hasMatch(signatures: readonly Buffer[], expectedSignatures: readonly Bu
   return matches.length > 0;
 }
 
-/** Returns the possible keys of a secret: the decoded part after `whsec_`, else the text and its decoded base64. */
+/**
+ * Returns the possible keys of a secret: the decoded part after `whsec_`, else the text and, if it has at least
+ * MIN_KEY_BYTES, its decoded base64.
+ */
 function parseStandardKeys(secret: string): Buffer[] {
   const encodedKey = /^whsec_(.+)$/.exec(secret)?.[1];
   if (encodedKey !== undefined && BASE64_KEY_PATTERN.test(encodedKey))

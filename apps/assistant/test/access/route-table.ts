@@ -30,7 +30,7 @@ export const OWNED = {
   signIn: '-own-sign-in-',
 };
 
-/** A session of an older system, without an owner. */
+/** ID of a session of an older system, without an owner. */
 export const LEGACY_SESSION = 's-legacy';
 
 // Route, optionally with # and a URL in place of the owner's | permission of the holder |

@@ -21,7 +21,7 @@ import { startScriptedCollector } from '../helpers/scripted-collector.ts';
 import { startScriptedModel } from '../helpers/scripted-model.ts';
 import { SocketClient } from '../helpers/socket-client.ts';
 
-/** Permissions that a conversation requires. */
+/** Permissions for conversations with tools and memory. */
 export const CHAT_PERMISSIONS = [
   'svc.profiles.use',
   'svc.tools.use',
@@ -146,7 +146,7 @@ export class AnswerReader {
     void this.#read(answer);
   }
 
-  /** The text of all received events. */
+  /** The text of all received `message.delta` events. */
   get streamedText(): string {
     return this.events.map((event) => (event.type === 'message.delta' ? event.text : '')).join('');
   }

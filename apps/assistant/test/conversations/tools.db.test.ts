@@ -992,7 +992,7 @@ suite('summaries', async () => {
     const { client: olena, id } = await openRawSession(t, { url, sid });
     const names = Array.from({ length: 30 }, (_, index) => `old${index}`);
     await addMessages(db, id, ...names.map(createLongText));
-    // Rows from an older system may have no time, and are then ordered by number.
+    // Rows from an older system may have no time, and are then ordered by position.
     await sql`update conversation_messages set created_at = null where session_id = ${id}`.execute(
       db,
     );

@@ -105,7 +105,7 @@ suite('answers over restarts and kills', async () => {
       await replica.kill();
       await until(() => olena.statuses.some(({ type }) => type === 'waiting'));
       assert.partialDeepStrictEqual(olena.statuses[1], { code: 1006 });
-      // Leases last 20 s, and the reaper runs every 5 s.
+      // Leases last 20 s, and the reaper runs every 5 s, so this takes up to 25 s.
       await until(async () => (await findTurn())?.status === 'cut');
 
       proxy.setTarget(url);
@@ -452,7 +452,7 @@ suite('interrupted transactions', async () => {
 
   beforeEach(() => provider.reset());
 
-  /** A request that runs one transaction, which ends with audit entries. */
+  /** A request that runs one transaction, which adds audit entries. */
   type Action = {
     /** Creates the request. A sign-in request is valid only once. */
     request: (browser: Browser) => Promise<SentRequest>;
@@ -485,7 +485,7 @@ suite('interrupted transactions', async () => {
     },
   };
 
-  /** Returns all rows that a request may write. */
+  /** Returns all rows of the tables that show the effects of a request. */
   const readWrittenRows = async () => ({
     users: await db.selectFrom('svc_users').selectAll().orderBy('id').execute(),
     sessions: await db.selectFrom('user_auth_sessions').selectAll().orderBy('id').execute(),
@@ -548,7 +548,7 @@ suite('order of locks', async () => {
     const actions = {
       message: async ({ client, id }: Case) => {
         client.send({ type: 'message.send', session_id: id, text: 'Добрий день' });
-        // The socket handles messages in order.
+        // The socket handles messages in order, so an error arrives before the pong.
         await client.ask({ type: 'ping' });
         return client.getFrames('error').filter((frame) => !('seq' in frame)).length;
       },

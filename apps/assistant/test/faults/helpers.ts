@@ -5,7 +5,10 @@ import pg from 'pg';
 import type { Tables } from '../../src/tables.ts';
 import type { Browser, TestAssistant } from '../helpers/assistant.ts';
 
-/** Ends all connections to one database and rejects new ones, as a restart does, until `restore` is called. */
+/**
+ * Returns functions to interrupt and restore a database. From `interrupt` until `restore`, it has no connections and
+ * rejects new ones, as during a restart.
+ */
 export async function interruptDatabase(databaseUrl: string) {
   const name = new URL(databaseUrl).pathname.slice(1);
   const client = new pg.Client({ connectionString: process.env['TEST_DATABASE_URL'] });
@@ -51,7 +54,7 @@ export async function withLock(
   });
 }
 
-/** Background work can wait for locks of its own, so only connections behind one holder count. */
+/** Lists the connections that wait behind one holder. Others may be background work that waits for different locks. */
 async function listBlocked(db: Kysely<Tables>, holder: number | undefined): Promise<number[]> {
   const { rows } = await sql<{ pid: number }>`
     with recursive blocked(pid) as (

@@ -78,7 +78,7 @@ suite('outage of the provider', async () => {
     assert.equal(response.json().code, 'provider_unavailable');
     assert.equal(response.headers['retry-after'], '5');
     assert.deepEqual(response.cookies, []);
-    // Both sides buffer a part of a huge answer.
+    // Both sides buffer a part of a huge answer, so more than the limit of 256 KiB is sent.
     assert.ok(sentBytes < 20 * MEBIBYTE, `${sentBytes} bytes were taken`);
     outageCount += 1;
   }

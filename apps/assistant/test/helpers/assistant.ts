@@ -109,7 +109,7 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
         .where('action', '=', action)
         .orderBy('id')
         .execute(),
-    /** Expires the access token at the provider and in the row. */
+    /** Expires all access tokens at the provider, and the token in a browser's row. */
     expireToken: async ({ sid }: Pick<Browser, 'sid'>): Promise<void> => {
       provider.expireAccessTokens();
       await sql`
@@ -121,7 +121,7 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
 
 export type Statement = 'read' | 'write';
 
-/** Creates a plugin that reports statements by their results, because plugins do not see raw statements. */
+/** Creates a plugin that reports statements by their results, because plugins cannot see the kind of raw SQL. */
 const createStatementPlugin = (onStatement: (statement: Statement) => void): KyselyPlugin => ({
   transformQuery: ({ node }) => node,
   transformResult({ result }) {
@@ -194,7 +194,7 @@ export async function failEverySecondDeletion(
   db: Kysely<Tables>,
   table: keyof Tables,
 ): Promise<void> {
-  // A sequence keeps its count after a rollback.
+  // A sequence keeps its count after a rollback, so the retry of a failed deletion succeeds.
   await sql`create sequence deletions`.execute(db);
   await sql`
     create function fail_deletion() returns trigger language plpgsql as $$ begin

@@ -54,7 +54,7 @@ export function createDocumentChecker(document: OpenApi) {
     assert.ok(validate(value), `${schemaPath.join(' ')}: ${ajv.errorsText(validate.errors)}`);
   }
 
-  /** Fails unless the document describes the status, type and body of a response. Ignores hidden routes. */
+  /** Fails unless the document describes the status, type and any JSON body of a response. Ignores hidden routes. */
   function checkResponse(method: string, route: string, response: InjectedResponse): void {
     const path = toDocumentPath(route);
     const operation = document.paths[path]?.[method.toLowerCase()];

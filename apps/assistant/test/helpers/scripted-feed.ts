@@ -16,7 +16,7 @@ export async function startScriptedFeed() {
   const feed = {
     url: '',
     pageSize: 100,
-    /** Received match requests. */
+    /** Match requests that were answered without a failure. */
     matched: [] as MatchesRequest[],
     /** Returns the failure of a request, or undefined if the request succeeds. */
     failureOf: (_path: string): Failure | undefined => undefined,

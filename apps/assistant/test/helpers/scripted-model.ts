@@ -27,7 +27,7 @@ export async function startScriptedModel() {
   const summaryRequests: Conversation[] = [];
   let callCount = 0;
   const server = await startModelServer(({ path, body }: ReceivedRequest): ScriptedResponse => {
-    // Health checks list the models.
+    // Health checks list the models, and use no script.
     if (path.endsWith('/models')) return { body: { data: [] } };
     const conversation = body as Conversation;
     if (hasInstructions(conversation, 'Give the conversation')) {

@@ -28,13 +28,13 @@ export class SocketClient {
 
   private constructor(socket: WebSocket) {
     this.socket = socket;
-    // The library passes a Buffer by default.
+    // The library passes a Buffer by default, so the assertion is safe.
     socket.on('message', (data) => {
       const frame: Frame = JSON.parse((data as Buffer).toString());
       checkFrame(frame);
       this.frames.push(frame);
     });
-    // A close follows each error.
+    // A close follows each error, so the listener only prevents a crash.
     socket.on('error', () => undefined);
     socket.once('close', (code, reason) => {
       this.closeFrame = { code, reason: String(reason) };
@@ -92,7 +92,7 @@ export class SocketClient {
     return frame;
   }
 
-  /** The text of all received events. */
+  /** The text of all received `message.delta` events. */
   get streamedText(): string {
     return this.getFrames('message.delta')
       .map(({ text }) => String(text))

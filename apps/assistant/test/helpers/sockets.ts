@@ -15,7 +15,10 @@ import {
   socketLimits,
 } from '../../src/conversations/socket.ts';
 
-/** Scripted auth sessions. An ID that is not in `users` is unknown. Each resolution throws `failure`, if it is set. */
+/**
+ * Scripted auth sessions. An ID that is not in `users` is unknown. If `failure` is set, `findActive` and each
+ * resolution without a known user throw it.
+ */
 export class ScriptedIdentity {
   readonly users = new Map<string, User>();
   failure: Error | undefined;

@@ -33,7 +33,7 @@ type Operation = {
   responses: Record<string, unknown>;
 };
 
-/** Share of the full run, which has 10,000 requests. */
+/** Share of the full run, which has about 10,000 requests. */
 const RUN_SCALE = getRepetitions({ soak: 1, ci: 0.1 });
 
 const { provider, lines, settings, signInUser, findAuthSession, db, createInstance } =
@@ -76,7 +76,7 @@ async function sendRequest(request: {
   headers?: Record<string, string>;
   payload?: Buffer;
 }) {
-  // The types of `inject` allow only the common methods.
+  // The types of `inject` allow only the common methods, but some cases use others.
   const response = await app.inject(request as InjectOptions);
   const { statusCode, body } = response;
   const requestText = `${request.method ?? 'GET'} ${request.url}: ${statusCode} ${body.slice(0, 500)}`;

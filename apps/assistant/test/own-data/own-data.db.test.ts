@@ -97,7 +97,7 @@ await addRows('u-taras', 'taras-said', 2);
 const othersCounts = await countRows();
 for (const [table, count] of Object.entries(othersCounts)) assert.ok(count > 0, table);
 
-/** Database that changes the order of sessions and facts after each page. */
+/** Database that changes the order of sessions and facts after each full page. */
 const changingDb = db.withPlugin({
   transformQuery: ({ node }) => node,
   async transformResult({ result }) {

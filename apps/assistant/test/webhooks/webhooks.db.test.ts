@@ -242,7 +242,7 @@ test('An unsigned delivery id does not make a repeated delivery a new one', asyn
  * Makes the first insertion of an audit entry run an SQL statement. Returns a function that removes the trigger.
  */
 async function failOnce(statement: string): Promise<() => Promise<void>> {
-  // A sequence keeps its count after a rollback.
+  // A sequence keeps its count after a rollback, so the retry does not fail.
   await sql`create sequence failures`.execute(db);
   await sql`
     create function fail_once() returns trigger language plpgsql as $$

@@ -44,7 +44,7 @@ export class AssistantClient {
 
   /**
    * Returns the email of the signed-in user, or undefined if the session cookie is missing or invalid.
-   * @throws CommandError if no assistant responds.
+   * @throws CommandError if no assistant responds, or if it responds with another error.
    */
   async getAccount(cookie: SessionCookie | undefined): Promise<string | undefined> {
     const response = await this.#request('/auth/me', { cookie });
@@ -68,13 +68,13 @@ export class AssistantClient {
     );
   }
 
-  /** Ends the auth session that a cookie identifies. */
+  /** Ends the auth session that a cookie identifies. @throws CommandError if the request fails. */
   async signOut(cookie: SessionCookie): Promise<void> {
     const response = await this.#request('/auth/logout', { method: 'POST', cookie });
     if (response.status !== 200) throw this.#createError(response);
   }
 
-  /** Returns the user's latest sessions. */
+  /** Returns the user's latest sessions. @throws CommandError if the request fails. */
   async listSessions(cookie: SessionCookie, limit: number): Promise<ListedSessions> {
     const response = await this.#request(`/sessions?limit=${limit}`, { cookie });
     if (!Value.Check(sessionsSchema, response.body)) throw this.#createError(response);

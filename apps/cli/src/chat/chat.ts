@@ -50,7 +50,7 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
   const assistant = new AssistantClient(url, writeNote);
   const cookie = await ensureSignedIn(assistant, { env, opensBrowser, writeNote });
   const connectionEnd = Promise.withResolvers<never>();
-  // A single message reports its own failure, so this rejection is ignored.
+  // Only a conversation handles this rejection. A single message reports its own failure.
   connectionEnd.promise.catch(() => undefined);
   const notices = { onMessage: writeNote };
   const reportStatus = createStatusReporter((line) => notices.onMessage(line));
@@ -85,7 +85,7 @@ export async function signOut(url: string, { env, stderr, print }: Context): Pro
   print(`This terminal is signed out at ${url}.`);
 }
 
-/** Returns the stored session cookie if it is valid. Otherwise signs the user in. */
+/** Returns the stored session cookie if it is valid. Otherwise signs the user in and stores the new cookie. */
 async function ensureSignedIn(
   assistant: AssistantClient,
   options: { env: NodeJS.ProcessEnv; opensBrowser: boolean; writeNote: (line: string) => void },
@@ -124,7 +124,7 @@ async function sendMessage(
   return outcome === 'completed' ? 0 : 1;
 }
 
-/** Creates a function that reports changes of the connection status. */
+/** Creates a function that reports changes of the connection status, except its end. */
 function createStatusReporter(
   writeNote: (line: string) => void,
 ): (status: ConnectionStatus) => void {
@@ -178,7 +178,8 @@ function createCommandError(error: ChatError, url: string): CommandError {
 const MAX_INPUT_BYTES = 256 * 1024;
 
 /**
- * Reads the message of a command from its arguments or from standard input.
+ * Reads the message of a command from its arguments or from standard input. Stops reading after 256 KiB, which no
+ * message may have.
  * @returns The message; undefined if there are no arguments and standard input is a terminal.
  */
 export async function readMessage(

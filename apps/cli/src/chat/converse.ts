@@ -53,7 +53,7 @@ const MESSAGE_ERROR_CODES: ReadonlySet<string> = new Set(['rejected', 'too_large
 /**
  * Holds a conversation at the terminal, line by line, until the user leaves.
  * @returns The exit status: 0, or 130 after Ctrl-C.
- * @throws ChatError when the connection is lost for good.
+ * @throws ChatError if the first session cannot be opened, and when the connection has ended for good.
  */
 export async function converse(options: ConversationOptions, io: Io): Promise<number> {
   return new Conversation(options, io).run();
@@ -69,7 +69,7 @@ class Conversation {
   #listedSessions: ListedSessions = [];
   /** Memory changes that can be undone, oldest first. */
   readonly #memoryChanges: ToolFinishedEvent[] = [];
-  /** Queue of input lines, because the user may paste several. */
+  /** Queue of input lines, of which the user may paste several, and of received messages. */
   #inputQueue = Promise.resolve();
   #isClosed = false;
   #isAnswering = false;
@@ -169,7 +169,7 @@ class Conversation {
     this.#showPrompt();
   }
 
-  /** Runs an action and shows its error. A lost connection ends the conversation. */
+  /** Runs an action and shows its error. A ChatError that concerns more than one message ends the conversation. */
   async #guard(action: () => Promise<void> | void): Promise<void> {
     try {
       await action();
@@ -249,7 +249,7 @@ class Conversation {
     }
   }
 
-  /** Shows a digest, or messages from another terminal, between answers. */
+  /** Shows a digest, or a message from another client with its answer, between answers. */
   async #showReceived({ sessionId, message, answer }: ReceivedMessage): Promise<void> {
     if (this.#isClosed) return;
     if (sessionId !== this.#sessionId) {
@@ -288,7 +288,7 @@ class Conversation {
     else await this.#show(await this.#open(id));
   }
 
-  /** Opens a session. Returns its answer in progress, if any. */
+  /** Opens a session and shows its latest messages. Returns its answer in progress, if any. */
   async #open(sessionId: string): Promise<StreamedAnswer | null> {
     const { session, messages, answer } = await this.#client.openSession(sessionId);
     this.#sessionId = session.session_id;

@@ -21,9 +21,9 @@ export type ToolFinishedEvent = Extract<AnswerEvent, { type: 'tool.finished' }>;
 type AnswerOutcome = 'completed' | 'cancelled' | 'cut' | 'failed';
 
 /**
- * Streams an answer to the screen: its printable text, and a line for each tool call.
+ * Streams an answer to the screen: its printable text, and a line for the start and the end of each tool call.
  * @param onChanged Called with the event of each tool call that changed the memory.
- * @throws ChatError if the connection is lost before the answer ends.
+ * @throws ChatError if the message is rejected, or if the connection ends before the answer.
  */
 export async function showAnswer(
   answer: StreamedAnswer,
@@ -31,7 +31,7 @@ export async function showAnswer(
   onChanged: (event: ToolFinishedEvent) => void = () => undefined,
 ): Promise<AnswerOutcome> {
   let shownText = '';
-  /** First half of a surrogate pair that the next event completes. */
+  /** First half of a surrogate pair that a later event may complete. */
   let pendingSurrogate = '';
 
   function write(text: string): void {
@@ -84,7 +84,7 @@ export async function showAnswer(
   return 'failed';
 }
 
-/** Prints each event as one line of JSON. */
+/** Prints each event as one line of JSON. @throws ChatError as `showAnswer` does. */
 export async function showAnswerJson(
   answer: StreamedAnswer,
   print: (line: string) => void,
@@ -110,7 +110,7 @@ function getOutcome({ status }: Message): AnswerOutcome {
   return status === 'cancelled' || status === 'cut' ? status : 'failed';
 }
 
-/** Creates a writer of lines, which are dim on a terminal unless `NO_COLOR` is set (https://no-color.org). */
+/** Creates a writer of lines, which are dim on a terminal unless `NO_COLOR` has a value (https://no-color.org). */
 export function createNoteWriter(stream: Output, env: NodeJS.ProcessEnv): (line: string) => void {
   const isDim = stream.isTTY === true && !env['NO_COLOR'];
   return (line) => {

@@ -15,7 +15,7 @@ const FOLDER_MODE = 0o700;
 
 /**
  * Store of session cookies, one per assistant, in a file that only the user can read:
- * `oselya/sign-ins.json` in the user's configuration folder (XDG Base Directory Specification).
+ * `oselya/sign-ins.json` in the user's configuration folder (XDG Base Directory Specification; `APPDATA` on Windows).
  */
 export class SessionCookieStore {
   readonly path: string;

@@ -16,7 +16,7 @@ const TIMEOUT_MINUTES = 2 * SIGN_IN_STEP_MINUTES;
  * Signs this terminal in with the user's browser. The browser sends a code to a loopback port, and the code is redeemed
  * with a PKCE verifier. RFC 8252, RFC 7636.
  * @param options.writeNote Called with messages for the user.
- * @throws CommandError if the user denies the sign-in, or after the time limit.
+ * @throws CommandError if the user denies the sign-in, after the time limit, or if a request to the assistant fails.
  */
 export async function signIn(
   assistant: AssistantClient,
@@ -91,8 +91,8 @@ const PAGE_HEADERS = {
 };
 
 /**
- * Listens on a free port of 127.0.0.1 for the browser of one sign-in. Responds with 404 to requests without the
- * expected state. RFC 8252 §7.3, §8.3.
+ * Listens on a free port of 127.0.0.1 for the browser of one sign-in. Responds with 404 to all requests except a
+ * callback with the expected state. RFC 8252 §7.3, §8.3.
  */
 async function listenForBrowser(state: string) {
   const { promise, resolve } = Promise.withResolvers<BrowserResult>();

@@ -4,7 +4,7 @@ import type { DelimiterName } from '../ingest/csv.ts';
 import type { IngestOptions } from '../ingest/ingest.ts';
 import type { FileFormat, FILE_FORMATS as FileFormats } from '../ingest/rows.ts';
 
-// Copied from the readers, so `--help` does not load the readers. The compiler compares the copies.
+// Copied from the readers, so `--help` does not load the readers. The compiler checks the copied names.
 const FORMATS: typeof FileFormats = ['json', 'jsonl', 'csv'];
 const DELIMITERS: readonly DelimiterName[] = ['comma', 'semicolon', 'tab', 'bar'];
 

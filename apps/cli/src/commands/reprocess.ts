@@ -23,7 +23,7 @@ type ReprocessCommandOptions = {
   verbose?: boolean;
 };
 
-/** Adds `oselya reprocess`, which repeats extractions with the current prompt and model. Contract 1. */
+/** Adds `oselya reprocess`, which repeats extractions or image descriptions with the current model. Contract 1. */
 export function addReprocessCommand(program: Command, context: Context): void {
   addCommand(program, 'reprocess', {
     description:

@@ -53,7 +53,7 @@ function parseLimit(value: string): number {
 
 const nullableStringSchema = Type.Union([Type.String(), Type.Null()]);
 
-/** Printed fields of a search response, except the fields in the details line. Contract 4, Search. */
+/** Fields of a search response that this module names. The details line contains others. Contract 4, Search. */
 const resultsSchema = Type.Object({
   items: Type.Array(
     Type.Object({

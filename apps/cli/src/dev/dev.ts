@@ -67,9 +67,9 @@ async function start(
   const collector = await startCollector(env, sharedServices);
   resources.defer(() => collector.close());
 
-  // The collector has created its tables in the shared database.
+  // The collector has created its tables in the shared database, so the type is correct.
   const keys = createApiKeyStore(database as unknown as Database<Tables>);
-  /** Creates an API key for this process. Revokes the key of the same name that a killed process left behind. */
+  /** Creates an API key for this process. Revokes keys of the same name, which killed processes left behind. */
   async function createKey(purpose: string, scopes: ('ingest' | 'search' | 'admin')[]) {
     const name = `oselya dev, ${purpose}`;
     for (const existingKey of await keys.list()) {

@@ -46,7 +46,8 @@ export function hasLoadedSamples(dataDir: string): boolean {
 /**
  * Sends the sample listings and reports their processing. Returns early, and continues in the background, after the
  * first retry or after 15 s. Never throws.
- * @returns The number of sent listings, `being sent` if sending continues in the background, or 0 if it failed.
+ * @returns The number of sent listings, `being sent` if sending continues in the background, or 0 if it failed or was
+ *   aborted.
  */
 export function sendSamples(options: SampleOptions): Promise<SamplesState> {
   const { signal, report, timeoutMs = SAMPLES_TIMEOUT_MS } = options;
@@ -117,7 +118,8 @@ const queueSchema = Type.Object({
 
 /**
  * Waits until no job is pending or in progress.
- * @throws CommandError if the response is invalid, AbortError if the signal aborts.
+ * @throws CommandError if the collector cannot be reached or its response is not a queue; AbortError if the signal
+ *   aborts.
  */
 async function waitUntilProcessed(
   collector: CollectorConnection,

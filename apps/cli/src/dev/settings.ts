@@ -65,7 +65,7 @@ function createAppEnvironment(
   env: NodeJS.ProcessEnv,
   ports: { ASSISTANT_PORT: number; DEV_IDP_PORT: number },
 ) {
-  // `URL.origin` drops the default port.
+  // `URL.origin` drops the default port, which an origin must not contain.
   const origin =
     env['BASE_URL']?.trim() || new URL(`http://${DEFAULT_HOST}:${ports.ASSISTANT_PORT}`).origin;
   return {

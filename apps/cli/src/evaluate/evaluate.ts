@@ -27,9 +27,11 @@ export type EvaluateOptions = {
 };
 
 /**
- * Scores the configured model and the mock on the golden texts. Uses no database.
+ * Scores the configured model, and the mock for comparison, on the golden texts, and prints the result. Uses no
+ * database.
  * @param file File of golden texts. Defaults to the golden texts of Oselya.
- * @throws CommandError if the file is invalid, the model's server fails, or the model gives no usable answer.
+ * @throws CommandError if the file is invalid, the model's server fails, or the model gives no usable answer;
+ *   ConfigError and StartError for an invalid configuration.
  */
 export async function evaluate(
   file: string | undefined,
@@ -122,7 +124,7 @@ async function evaluateModel(
   };
 }
 
-/** Error codes that concern one text. All other codes are server failures. */
+/** Error codes that concern one text. All other codes end the evaluation. */
 const UNUSABLE_OUTPUT_CODES: ReadonlySet<string> = new Set([
   'MODEL_INVALID_OUTPUT',
   'MODEL_TRUNCATED',

@@ -60,7 +60,7 @@ export type GoldenText = Pick<Static<typeof goldenSchema>, 'name'> & {
 
 /**
  * Reads golden texts: JSON Lines with `name`, `payload` and `expected`, as samples/README.md describes.
- * @throws CommandError with the invalid line and the reason.
+ * @throws CommandError if the file cannot be read or has no texts, or with the number of the first invalid line.
  */
 export async function readGoldenTexts(path: string): Promise<GoldenText[]> {
   const content = await readFile(path, 'utf8').catch((cause: unknown) => {

@@ -19,7 +19,7 @@ export type ModelResult = Scores & {
 export type Evaluation = {
   promptVersion: string;
   textCount: number;
-  /** Configured model first, then the mock for comparison. */
+  /** Result of the configured model, then that of the mock for comparison, unless the mock is configured. */
   results: ModelResult[];
   embedding: EmbeddingCheck | undefined;
 };
@@ -88,7 +88,7 @@ function formatTable(rows: string[][]): string[] {
   );
 }
 
-/** Describes each wrong value of a model in one line. */
+/** Describes each field with a wrong or missed value in one line. */
 export function describeDifferences({ model, differences }: ModelResult): string[] {
   return differences.flatMap(({ text, fields }) =>
     fields.map(({ field, expected, found }) =>

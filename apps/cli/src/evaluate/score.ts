@@ -2,7 +2,7 @@ import { ModelError, normalizeText, type TrialExtraction } from '@oselya/collect
 import { FIELD_NAMES, getField } from '@oselya/collector/fields';
 import { type ExpectedValues, type GoldenText, EVALUATED_FIELDS } from './golden.ts';
 
-/** Counts of a field's values. An incorrect value counts as both wrong and missed. */
+/** Counts of a field's values. A value in place of the expected one counts as both wrong and missed. */
 export type Tally = {
   right: number;
   /** Number of extracted values that are not expected. */
@@ -42,7 +42,7 @@ export function sumTallies(tallies: Tallies): Tally {
 /**
  * Adds the values of one text to the tallies.
  * @param extraction Undefined if the model returned no usable completion.
- * @returns The fields with wrong values.
+ * @returns The fields with wrong or missed values.
  */
 export function scoreText(
   tallies: Tallies,

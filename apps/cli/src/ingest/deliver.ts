@@ -29,7 +29,7 @@ type TemporaryFailure = {
   retryAfterMs?: number | undefined;
 };
 
-/** Sends one payload, and retries until the outcome is known. */
+/** Function that sends one payload, retries temporary failures, and returns the outcome. */
 export type DeliverPayload = (
   payload: object,
   idempotencyKey: string,
@@ -41,12 +41,12 @@ const acceptedSchema = Type.Object({ raw_id: Type.Integer(), status: Type.String
 /** Final statuses that require action by the operator. Specification 001, Raw data status. */
 const UNPROCESSED_STATUSES: ReadonlySet<string> = new Set(['failed', 'invalid']);
 
-/** Maximum number of attempts. With their delays, they take about half a minute. */
+/** Maximum number of attempts. Their delays add up to at most 31 s, unless `Retry-After` is longer. */
 const MAX_ATTEMPTS = 7;
 const INITIAL_DELAY_MS = 500;
 const MAX_DELAY_MS = 15_000;
 
-/** Maximum delay for a rate limit. A longer delay, such as for a daily limit, ends the run. */
+/** Maximum delay that `Retry-After` may request. A longer delay, such as for a daily limit, ends the run. */
 const MAX_THROTTLE_MS = 3_600_000;
 const MIN_THROTTLE_MS = 1000;
 
@@ -56,10 +56,12 @@ const RUN_ENDING_STATUSES: ReadonlySet<number> = new Set([401, 403, 404, 405, 42
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /**
- * Creates a function that sends payloads. The function waits for rate limits (429) of up to an hour, and retries
- * collector (5xx, 408, 425) and network failures a few times. The idempotency key makes a retry safe. The function
- * throws CommandError for a response that applies to every record, and AbortError if the signal aborts.
+ * Creates a function that sends payloads. It waits out rate limits (429) with a `Retry-After` of at most an hour. It
+ * retries network failures and other temporary failures (5xx, 408, 425, 429) a few times. The idempotency key makes
+ * retries safe.
  * @param options.onRetry Called once for each distinct reason for a retry.
+ * @returns A function that throws CommandError if `Retry-After` is longer or the response applies to every record, and
+ *   AbortError if the signal aborts.
  */
 export function createPayloadSender({
   collector,

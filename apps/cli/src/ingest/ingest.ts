@@ -32,7 +32,7 @@ export type IngestOptions = {
   rejected?: string | true | undefined;
   /** Whether to resend a file that was sent before. */
   again?: boolean | undefined;
-  /** Name of the load. Derived from the file by default. */
+  /** Name of the load. By default derived from the file; random with `again`, and for a pipe or standard input. */
   load?: string | undefined;
   dryRun?: boolean | undefined;
   collector: CollectorConnection;
@@ -117,7 +117,8 @@ export async function ingestFile(options: IngestOptions, context: Context): Prom
 
 /**
  * Returns the ID of a load, which is part of every idempotency key. An unchanged file with the same options has the
- * same ID, so a repeated command resumes an interrupted load within 24 hours.
+ * same ID, so a repeated command resumes an interrupted load within 24 hours. With `again`, and for a pipe or standard
+ * input, an unnamed load has a random ID.
  */
 function createLoadId(options: IngestOptions): { id: string; canResume: boolean } {
   const { file, load, again, format, map, encoding, delimiter, source } = options;

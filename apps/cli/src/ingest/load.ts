@@ -12,15 +12,15 @@ const MAX_PARALLEL_REQUESTS = 8;
 /** Number of consecutive failures after which a load ends. */
 const MAX_CONSECUTIVE_FAILURES = 5;
 
-/** Maximum number of bad records to report. Further bad records are only counted. */
+/** Maximum number of bad records to print. The counts and the rejected file include all of them. */
 const MAX_REPORTED_ROWS = 100;
 
 export type LoadCounts = {
   read: number;
   accepted: number;
-  /** Records that an earlier run stored. */
+  /** Records that an earlier run or attempt stored. */
   known: number;
-  /** Records that an earlier run stored, with the status `failed` or `invalid`. */
+  /** Records that an earlier run or attempt stored, with the status `failed` or `invalid`. */
   unprocessed: number;
   rejected: number;
   /** Records that could not be sent after all retries. */
@@ -31,7 +31,7 @@ export type LoadResult = {
   counts: LoadCounts;
   /** Whether the load ended after too many consecutive failures. */
   hasGivenUp: boolean;
-  /** First error, which may have caused later errors. */
+  /** First error, which may have caused later errors. Undefined without errors, and if `hasGivenUp`. */
   error: unknown;
 };
 
@@ -50,9 +50,9 @@ type LoadOptions = {
 };
 
 /**
- * Checks the records of a file and sends several concurrently. Records of one listing are sent one after another,
- * because the last record determines the listing. An idempotency key contains the prefix, the position and the
- * content of a record, so a repeated load stores no duplicates. Never throws.
+ * Checks the records of a file and, unless `dryRun`, sends several concurrently. Records of one listing are sent one
+ * after another, because the last record determines the listing. An idempotency key contains the prefix, the position
+ * and the content of a record, so a repeated load stores no duplicates. Never throws.
  */
 export async function loadRecords(
   rows: AsyncIterable<Row>,
@@ -149,7 +149,7 @@ type RejectedFile = ReturnType<typeof openRejectedFile>;
 
 /**
  * Creates a file of bad records: JSON Lines with `line`, `reason` and `record`. `record` is the record or the beginning
- * of the invalid text. All methods throw a CommandError if the file cannot be written.
+ * of the invalid text. The function and all methods throw a CommandError if the file cannot be written.
  */
 export function openRejectedFile(path: string) {
   function write<Result>(work: () => Result): Result {

@@ -48,7 +48,8 @@ type Conversion = { payload: Record<string, unknown> } | { reason: string };
 
 /**
  * Creates a function that converts records to payloads. A column named like a field fills that field unless the field
- * is mapped. Other columns become `attributes`. Two different values for one attribute are an error.
+ * is mapped. Other columns become `attributes`, except `source_slug` and blank values. Two different values for one
+ * attribute are an error.
  */
 export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOptions) {
   const mappedColumns = new Set(mapping.values());
@@ -86,7 +87,7 @@ export function createPayloadConverter({ source, mapping, onUnknown }: PayloadOp
 }
 
 /**
- * Converts a file value to the kind of its field: numbers and lists from text, and IDs from numbers.
+ * Converts a file value to the kind of its field: numbers, lists and JSON objects from text, and text from integers.
  * Other values remain unchanged for validation by the payload schema.
  * @returns Undefined for null and blank text.
  */
@@ -147,7 +148,7 @@ export function addName(names: Set<string>, name: string): void {
   if (names.size <= MAX_NAMES) names.add(name);
 }
 
-/** Formats names as one line. */
+/** Formats the first names as one line. */
 export function formatNames(names: ReadonlySet<string>): string {
   const shownNames = [...names].slice(0, MAX_NAMES).map(sanitizeLine).join(', ');
   return names.size > MAX_NAMES ? `${shownNames}, …` : shownNames;
@@ -156,8 +157,8 @@ export function formatNames(names: ReadonlySet<string>): string {
 /**
  * Yields rows after checking that the first rows contain the mapped columns.
  * @param onMissing Called if the first rows lack the column of an optional field.
- * @throws CommandError if the first rows lack the column of a required field, or if the whole
- *   file lacks a column.
+ * @throws CommandError if the first rows lack the column of a required field, or if they are the whole file and lack
+ *   any mapped column.
  */
 export async function* checkMapping(
   rows: AsyncIterable<Row>,

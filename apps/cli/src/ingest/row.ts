@@ -1,9 +1,9 @@
 export type RowPosition = {
   /** One-based number of the record's first line. */
   line: number;
-  /** Offset of the end of the record, in UTF-8 bytes. */
+  /** Offset of the end of the record, in UTF-8 bytes. Approximate for JSON arrays. */
   end: number;
-  /** One-based position in the array. */
+  /** One-based position in a JSON array. Undefined for other formats. */
   index?: number;
 };
 
@@ -28,8 +28,8 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * Reads the first items until `isEnough` returns true.
- * @returns The first items, and an iterable of all items.
+ * Reads the first items until `isEnough` returns true or the items end.
+ * @returns The first items, whether these are all items, and an iterable of all items.
  */
 export async function peek<Item>(
   items: AsyncIterable<Item>,

@@ -47,7 +47,7 @@ export async function openRows(options: FileOptions): Promise<{
   const name = isStdin ? 'standard input' : path;
   const size = isStdin ? undefined : await getFileSize(path);
   const stream = addAbortSignal(signal, isStdin ? stdin : createReadStream(path));
-  // The iteration throws stream errors, but an abort may follow the iteration.
+  // The iteration throws stream errors. After the iteration, an unhandled error of an abort would crash the process.
   stream.on('error', () => undefined);
   const byteCounts = { bytes: 0, utf8Bytes: 0 };
   const text = decodeText(readBytes(stream, { name, signal }), { name, encoding }, byteCounts);
@@ -79,7 +79,7 @@ async function getFileSize(path: string): Promise<number | undefined> {
 }
 
 /**
- * Reads the records of one JSON array, and keeps only one record in memory.
+ * Reads the records of one JSON array in bounded memory.
  * @throws CommandError if the text is not an array, and at the first syntax error.
  */
 async function* readJsonArray(text: AsyncIterable<string>, name: string): AsyncGenerator<Row> {

@@ -14,7 +14,8 @@ export type ByteCounts = { bytes: number; utf8Bytes: number };
  * @param options.name The file's name, for error messages.
  * @param options.encoding A label of the Encoding Standard, such as `windows-1251`.
  * @param byteCounts Counters that grow as bytes are read.
- * @throws CommandError with the line if the bytes are invalid in this encoding, because a wrong one garbles the text.
+ * @throws CommandError if the first bytes have another encoding, and with the line if bytes are invalid in this one,
+ *   because a wrong encoding garbles the text.
  */
 export async function* decodeText(
   bytes: AsyncIterable<Uint8Array>,
@@ -55,7 +56,7 @@ export async function* decodeText(
   }
 }
 
-/** Returns advice if the first bytes have a different encoding than the chosen one, or undefined if that is unknown. */
+/** Returns advice if the first bytes are not in the chosen encoding. Otherwise returns undefined. */
 function getEncodingAdvice(head: Buffer, encoding: string): string | undefined {
   const utf16 = detectUtf16(head);
   if (encoding.startsWith('utf-16')) {

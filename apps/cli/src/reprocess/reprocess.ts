@@ -30,7 +30,7 @@ type ReprocessOptions = {
 
 /** Reason and position of a run that stopped early. */
 type EarlyStop = {
-  /** ID up to which all selected listings have been processed. */
+  /** ID up to which all selected listings have been processed. Undefined if there is none. */
   after: number | undefined;
   /** Failure of the run. Undefined if the operator stopped it. */
   error?: unknown;
@@ -40,9 +40,9 @@ type EarlyStop = {
 type ReprocessResult = { failedCount: number; earlyStop: EarlyStop | undefined };
 
 /**
- * Reads listings again, prints the changes, and writes them after confirmation. With `yes`, each listing is written
- * after its extraction. A stopped or failed run still asks for confirmation, because its model calls have already been
- * paid for.
+ * Reads listings again, prints the changes (with `verbose`) or their counts, and writes them after confirmation. With
+ * `yes`, each listing is written after its extraction; with `dryRun`, none. A stopped or failed run still asks for
+ * confirmation, because its model calls have already been paid for.
  */
 export async function reprocess(
   { reprocess: service, parallel }: Pick<Maintenance, 'reprocess' | 'parallel'>,
@@ -122,7 +122,7 @@ export async function reprocess(
 
 /**
  * Counts the listings whose images lack a description by the current prompt and model. Describes the images after
- * confirmation.
+ * confirmation, or without it if `yes`. With `dryRun`, it only counts.
  */
 export async function reprocessImages(
   service: Maintenance['reprocessImages'],
@@ -157,7 +157,7 @@ export async function reprocessImages(
 /**
  * Processes listings ordered by ID, several concurrently. Never throws.
  * @param options.after ID of the last listing already processed.
- * @returns Undefined if all listings are processed.
+ * @returns Undefined if the run neither failed nor was stopped.
  */
 async function processListings<Listing extends { listingId: number }>(
   listings: AsyncIterable<Listing>,

@@ -32,7 +32,7 @@ export function countExtraction(summary: ReprocessSummary, extraction: Extractio
   for (const field of fields) summary.fields[field] = (summary.fields[field] ?? 0) + 1;
 }
 
-/** Describes each field that would change, or the reason why the listing stays unchanged. */
+/** Describes each field that would change, or why the model rejected the listing or failed. Otherwise empty. */
 export function describeExtraction(extraction: ExtractionOutcome): string[] {
   const { listingId, outcome } = extraction;
   if (outcome === 'not_a_listing') {
@@ -45,7 +45,7 @@ export function describeExtraction(extraction: ExtractionOutcome): string[] {
   );
 }
 
-/** Describes the failure of a listing, if any. */
+/** Describes the error of a listing, if any. */
 export function describeFailure(
   listingId: number,
   result: { outcome: string } | { outcome: string; error: Error },

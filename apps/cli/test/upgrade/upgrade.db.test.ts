@@ -146,7 +146,7 @@ test('sessions, messages, facts and saved searches are kept, and legacy data is 
   ]);
 });
 
-/** Query for the statements that drop and recreate the objects that `pg_dump` creates after the data. */
+/** Query for the statements that drop and recreate all triggers, indexes, checks and defaults, as a restore does. */
 const objects = sql<{ drop: string; create: string }>`
   select format('drop trigger %I on %s', tgname, tgrelid::regclass) as "drop",
     pg_get_triggerdef(oid) as "create"

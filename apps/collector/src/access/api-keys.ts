@@ -22,7 +22,7 @@ const KEY_COLUMNS = ['id', 'name', 'scopes', 'source_slugs'] as const;
 /** Creates the store of API keys in the database, which all processes share. Contract 4, API keys. */
 export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
   return {
-    /** Creates a key and returns its plain text. Only the hash is stored. */
+    /** Creates a key and returns it with its plain text, of which only the hash is stored. */
     async create(options: {
       name: string;
       scopes: readonly Scope[];
@@ -74,7 +74,7 @@ export function createApiKeyStore({ db }: { db: Kysely<Tables> }) {
         .executeTakeFirst();
       if (row === undefined) return undefined;
       const { is_recent: isRecent, ...apiKey } = row;
-      // At most one write per minute, because a write per request would be slow.
+      // Write at most about once per key and minute, because a write per request would be slow.
       if (isRecent !== true) {
         await db
           .updateTable('api_keys')

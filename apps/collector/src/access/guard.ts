@@ -65,7 +65,7 @@ export function guardRoutes(
   });
 }
 
-/** Returns whether the API key of a request may send payloads for a source. */
+/** Returns whether the API key of a request may send payloads for a source; true if API keys are off. */
 export function canUseSource({ apiKey }: FastifyRequest, sourceSlug: string): boolean {
   return apiKey?.source_slugs == null || apiKey.source_slugs.includes(sourceSlug);
 }
@@ -93,8 +93,8 @@ export function createRateLimitHook(limit: RateLimit) {
 
 /**
  * Rejects writes from web pages of other origins, because without API keys nothing else stops them.
- * @param options.isLoopbackOnly Whether to reject all host names except loopback names. This stops DNS rebinding, by
- *   which the host name of a website resolves to the collector.
+ * @param options.isLoopbackOnly Whether to reject every request for a host name that is not a loopback name. This stops
+ *   DNS rebinding, by which the host name of a website resolves to the collector.
  */
 export function rejectCrossSiteRequests(
   app: Pick<Server, 'addHook'>,

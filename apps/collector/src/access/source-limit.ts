@@ -5,7 +5,7 @@ import type { Tables } from '../tables.ts';
 /**
  * Counts a payload against the limits on its source and its caller, and returns the rate-limit headers.
  * @param caller The result of `getCallerKey`.
- * @throws ProblemError `rate_limited` or `unavailable`.
+ * @throws ProblemError `rate_limited` or `unavailable`; database errors.
  */
 export type SourceLimit = (source: string, caller: string) => Promise<Record<string, string>>;
 
@@ -35,7 +35,7 @@ export function createSourceLimit(deps: {
   };
 
   return async (source, caller) => {
-    // Concurrent first payloads of a source count as one new source.
+    // Concurrent first payloads of a source and a caller count as one new source.
     const key = `${source} ${caller}`;
     if (sourceChecks.size >= MAX_KNOWN_SOURCES) sourceChecks.clear();
     const sourceCheck = sourceChecks.get(key) ?? countNewSource(source, caller);

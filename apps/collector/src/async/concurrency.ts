@@ -24,7 +24,7 @@ export async function* mapInOrder<Value, Result>(
           throw error;
         }),
       );
-      // The iteration throws the first error. Later errors must not become unhandled rejections.
+      // The iteration throws the first error in order. Other errors must not become unhandled rejections.
       result.catch(() => undefined);
       results.push(result);
       const firstResult = results.length < maxAhead ? undefined : results.shift();
@@ -39,7 +39,7 @@ export async function* mapInOrder<Value, Result>(
 
 /**
  * Maps values with at most `concurrency` parallel calls. A failure prevents further calls.
- * @throws The first error, after all calls in progress have settled.
+ * @throws The first error in the order of the values, after all calls in progress have settled.
  */
 export function mapParallel<Value, Result>(
   values: readonly Value[],

@@ -6,10 +6,10 @@ import pLimit from 'p-limit';
 /**
  * Creates a function that batches the writes of concurrent callers. While groups are in flight, items collect in
  * the next group. If a group fails, its items are written one by one, except during an outage.
- * @returns A function that resolves to the item's result after the commit.
+ * @returns A function that resolves to the item's result after the commit, or rejects with the item's error.
  */
 export function createGroupCommit<Item, Result>(options: {
-  /** Writes a group in one statement. Returns a result or an error per item, in the same order. */
+  /** Writes and commits a group. Returns a result or an error per item, in the same order. */
   write: (items: readonly Item[]) => Promise<readonly (Result | Error)[]>;
   /** Maximum number of items in a group. */
   maxItems: number;

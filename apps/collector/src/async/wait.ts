@@ -48,12 +48,13 @@ export async function rejectOnAbort<Result>(
   signal: AbortSignal,
   work: Promise<Result>,
 ): Promise<Result> {
-  signal.throwIfAborted();
   const { promise: abortPromise, reject } = Promise.withResolvers<never>();
   const onAbort = () => reject(signal.reason);
+  if (signal.aborted) onAbort();
   signal.addEventListener('abort', onAbort, { once: true });
   try {
-    return await Promise.race([work, abortPromise]);
+    // The race also handles an error of the work after the abort, which would otherwise crash the process.
+    return await Promise.race([abortPromise, work]);
   } finally {
     signal.removeEventListener('abort', onAbort);
   }

@@ -2,10 +2,10 @@ import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely';
 import { MAX_COPY_DISTANCE } from '../images/decode.ts';
 import type { Tables } from '../tables.ts';
 
-/** Maximum area ratio of duplicates, because measurements differ slightly. */
+/** Maximum area ratio of duplicates, because measurements differ slightly. Differences below 1 m² do not count. */
 export const MAX_AREA_RATIO = 1.03;
 
-/** Maximum price ratio of duplicates, because agencies ask different prices. */
+/** Maximum price ratio of candidates by facts, because agencies ask different prices. A larger one lowers the score. */
 export const MAX_PRICE_RATIO = 1.3;
 
 /** Maximum length of a compared text, in UTF-16 code units. */
@@ -79,10 +79,10 @@ export async function loadComparedListings(
   );
 }
 
-/** Maximum number of listings per query; listings with closer areas come first. */
+/** Maximum number of listings per query for similar facts; listings with closer areas come first. */
 const MAX_LISTINGS_PER_QUERY = 60;
 
-/** Maximum number of listings that share a useful image. Images in more listings are logos or views of the building. */
+/** Maximum number of other listings with a useful image. Images in more listings are logos or views of the building. */
 const MAX_LISTINGS_PER_IMAGE = 20;
 
 /** Maximum number of nearest listings by embedding, which may be copied texts with different facts. */
@@ -115,8 +115,8 @@ export async function findCandidates(
 const toNumeric = (value: number) => sql`${value.toFixed(2)}::numeric`;
 
 /**
- * Returns the queries for listings with the same city, deal type, rooms and floor, and a similar area and price. A
- * missing floor matches every floor. The relation is symmetric.
+ * Returns the queries for live listings with the same city, deal type, rooms and floor, and a similar area and price;
+ * none without a city, a deal type or an area. A missing floor matches every floor. The relation is symmetric.
  */
 export function buildSimilarFactsQueries(listing: ComparedListing): RawBuilder<{ id: number }>[] {
   const { city_key: city, deal_type: dealType, rooms, area_total: area, floor, price } = listing;
@@ -203,7 +203,7 @@ async function findNeighbours(trx: Kysely<Tables>, id: number): Promise<number[]
     .map((row) => row.id);
 }
 
-/** Returns the query for the nearest listings in the index. Filters would make the scan unbounded. */
+/** Returns the query for the nearest live listings in the index. Further filters would make the scan unbounded. */
 export function buildNearestQuery(
   vector: string,
 ): RawBuilder<{ id: number; embedding_model: string | null; deal_type: string | null }> {

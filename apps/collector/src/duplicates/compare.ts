@@ -10,13 +10,13 @@ import {
   MAX_TEXT_LENGTH,
 } from './candidates.ts';
 
-/** Likelihood that two listings offer the same property. The score is the sum of the parts of its reasons. */
+/** Likelihood that two listings offer the same property. The score is the sum of its reasons' parts, from 0 to 1. */
 export type Comparison = { score: number; reasons: Reason[] };
 
 /** Minimum score of a duplicate. It separates the labelled test pairs with a margin on both sides. */
 export const MIN_DUPLICATE_SCORE = 0.56;
 
-/** Score parts by finding. The values for texts and images are maxima. */
+/** Score parts by finding. The values for copied texts and shared images are maxima. */
 const WEIGHTS = {
   copiedText: 0.45,
   sameStreet: 0.1,
@@ -201,7 +201,7 @@ const GENERIC_WORDS = new Set(
     .split(' '),
 );
 
-/** Words before a flat number, as opposed to a building number. */
+/** Words before the number of a flat or office, as opposed to a building number. */
 const FLAT_WORDS = new Set('кв квартира flat apt apartment офіс офис office'.split(' '));
 
 /**
@@ -343,7 +343,7 @@ function countImagesWithCopy(
 
 function areCopies(a: ComparedImage, b: ComparedImage): boolean {
   if (a.sha256 === b.sha256) return true;
-  // Every blank image has the fingerprint 0.
+  // Every blank image has the fingerprint 0, so equal zeros do not show a copy.
   if (!a.fingerprint || !b.fingerprint) return false;
   return getHammingDistance(a.fingerprint, b.fingerprint) <= MAX_COPY_DISTANCE;
 }

@@ -20,10 +20,10 @@ const SEARCH_INTERVAL_MS = 1000;
 const LEASE_MS = 60_000;
 const MAX_LEASE_MS = 3_600_000;
 
-/** Minimum age of a change before its search, because a payload updates its listing several times within seconds. */
+/** Minimum age of a change before its search, because a job updates its listing several times within seconds. */
 const MIN_CHANGE_AGE_MS = 3000;
 
-/** Maximum number of duplicates that a search keeps: the likeliest. */
+/** Maximum number of duplicates that a search selects from the candidates: the likeliest. */
 const MAX_NEW_PAIRS = 20;
 
 /** Maximum number of known pairs to compare again. At this number, a lost pair causes all partners to be marked. */
@@ -82,7 +82,7 @@ export const duplicatesSchema = Type.Array(
   },
 );
 
-/** Returns the likely duplicates of a listing, likeliest first. */
+/** Returns at most `limit` likely duplicates of a listing, likeliest first, without archived listings. */
 export function listDuplicates(db: Kysely<Tables>, listingId: number, limit: number) {
   return db
     .selectFrom('duplicate_pairs as pair')
@@ -222,7 +222,7 @@ export async function updatePairs(
   });
 }
 
-/** Returns the likeliest duplicates among all candidates. */
+/** Returns the IDs of the likeliest duplicates among all candidates; none for an archived listing. */
 async function findDuplicates(trx: Kysely<Tables>, listing: ComparedListing): Promise<number[]> {
   if (listing.archived_at !== null) return [];
   const candidates = await loadComparedListings(trx, await findCandidates(trx, listing));
@@ -307,7 +307,7 @@ async function storePairs(
 /**
  * Registers the gauge of pending duplicate searches (`duplicate_marks`). Every process reads the value from the
  * database on each scrape.
- * @param options.onError Called if the database is unavailable. The other metrics are still served.
+ * @param options.onError Called if the value cannot be read. The other metrics are still served.
  */
 export function registerDuplicateMetrics(
   registry: Registry,

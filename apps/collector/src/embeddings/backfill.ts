@@ -14,9 +14,9 @@ const PAGE_SIZE = 256;
 const TEST_TEXT = 'Two rooms in Lviv';
 
 export type BackfillReport = {
-  /** Number of listings that were checked, and embedded if needed. */
+  /** Number of checked listings, without those whose request failed for another reason than their text. */
   checked: number;
-  /** Number of listings without an embedding of their current text by the current model. */
+  /** Number of checked listings that had no embedding of their current text by the current model. */
   outdated: number;
   embedded: number;
   /** Number of listings that changed during the run. A worker embeds them. */
@@ -30,15 +30,16 @@ export type BackfillOptions = {
   dryRun: boolean;
   /** Stops the run and aborts the request in progress. */
   signal: AbortSignal;
-  /** Called after each batch, with the number of listings at the start. */
+  /** Called after each batch and each page. `total` is the number of listings at the start. */
   onProgress: (report: Readonly<BackfillReport>, total: number) => void;
 };
 
 /**
- * Creates missing embeddings, replaces outdated ones, and adds their cost to the payloads of the listings. Workers and
- * other runs may be active, and a later run resumes an interrupted one. Specification 001, Behaviour rules, 5; Contract
- * 1.
- * @throws ModelError if the server is unavailable, or if it rejects both a whole batch and a plain test text.
+ * Creates missing embeddings, replaces outdated ones, and adds their model usage to the latest raw records of the listings.
+ * Workers and other runs may be active, and a later run resumes an interrupted one. Specification 001, Behaviour rules,
+ * 5; Contract 1.
+ * @throws ModelError if a request fails for another reason than its text, such as an outage, or if the model rejects
+ *   both a whole batch and a plain test text.
  */
 export async function backfillEmbeddings(
   { db, model }: { db: Kysely<Tables>; model: Pick<ModelClient, 'embed' | 'embeddingModel'> },
@@ -53,13 +54,16 @@ export async function backfillEmbeddings(
    */
   async function embedBatch(listings: readonly OutdatedListing[]): Promise<void> {
     const requests = listings.map(({ id, text }) => {
-      const cost = createModelUsageCounter();
-      return { listingId: id, text, signal, observe: cost.observe, cost };
+      const counter = createModelUsageCounter();
+      return { listingId: id, text, signal, observe: counter.observe, counter };
     });
     const results = await embedTogether(model, requests);
-    await addEmbeddingCosts(
+    await addEmbeddingUsage(
       db,
-      requests.map(({ listingId, cost }) => ({ listing_id: listingId, usage: cost.getUsage() })),
+      requests.map(({ listingId, counter }) => ({
+        listing_id: listingId,
+        usage: counter.getUsage(),
+      })),
     );
     // A model that rejects the test text too rejects every text, so the run ends.
     if (results.every(isTextSpecificError)) await model.embed([TEST_TEXT], { signal });
@@ -168,20 +172,20 @@ function storeEmbeddings(db: Kysely<Tables>, embeddings: readonly NewEmbedding[]
   return retryConflicts(() => db.transaction().execute(storeInTransaction));
 }
 
-/** Adds costs to the latest payloads of listings, which it locks in ID order. Drops the cost of a removed payload. */
-async function addEmbeddingCosts(
+/** Adds model usage to the latest raw records of listings, locked in ID order. Drops that of a removed raw record. */
+async function addEmbeddingUsage(
   db: Kysely<Tables>,
-  costs: readonly { listing_id: number; usage: ModelUsage }[],
+  usages: readonly { listing_id: number; usage: ModelUsage }[],
 ): Promise<void> {
   const statement = sql`
-    with cost as materialized (
-      select current.raw_id, cost.usage
-      from jsonb_to_recordset(${JSON.stringify(costs)}::jsonb) as cost (listing_id bigint, usage jsonb)
-      join property_listings as listing on listing.id = cost.listing_id
+    with added as materialized (
+      select current.raw_id, added.usage
+      from jsonb_to_recordset(${JSON.stringify(usages)}::jsonb) as added (listing_id bigint, usage jsonb)
+      join property_listings as listing on listing.id = added.listing_id
       join listing_payloads as current using (source_slug, external_id)
-      where (cost.usage ->> 'calls')::integer > 0),
+      where (added.usage ->> 'calls')::integer > 0),
     locked as materialized (
-      select raw_data.id, cost.usage from raw_data join cost on raw_data.id = cost.raw_id
+      select raw_data.id, added.usage from raw_data join added on raw_data.id = added.raw_id
       order by raw_data.id
       for no key update of raw_data)
     update raw_data set model_usage = ${sumModelUsage(sql`locked.usage`)}

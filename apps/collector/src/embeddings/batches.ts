@@ -9,7 +9,7 @@ import {
 import DataLoader from 'dataloader';
 import { splitBySize, toError } from '../async/group-commit.ts';
 
-/** Text to embed, with the abort signal, cost observer and log fields of its job. */
+/** Text to embed, with the abort signal, usage observer and log fields of its job. */
 type EmbedRequest = {
   text: string;
   signal: AbortSignal;
@@ -117,7 +117,7 @@ const MAX_WAIT_MS = 50;
 
 /**
  * Creates a function that embeds the texts of concurrent jobs in shared requests. With `isAlone`, a text is sent alone.
- * The function throws ModelError, or `signal.reason` if a text is aborted before it is sent.
+ * The function throws ModelError, or `signal.reason` if the signal is already aborted.
  */
 export function createBatchingEmbedder(model: Pick<ModelClient, 'embed'>) {
   let lastDurationMs = 0;

@@ -30,7 +30,7 @@ export type ImageBackend = {
   close(): void;
 };
 
-/** Returns whether an error, or its cause, means that a file or an object does not exist. */
+/** Returns whether an error, or one of its causes, means that a file or an object does not exist. */
 export function isNotFoundError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if ('code' in error && error.code === 'ENOENT') return true;
@@ -47,7 +47,7 @@ async function hasObject(operation: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Clones the file if the file system supports it. The target must not exist. */
+/** Copy mode that clones the file if the file system supports it, and fails if the target exists. */
 const COPY_MODE = constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL;
 
 /**
@@ -87,10 +87,10 @@ const CONNECTION_TIMEOUT_MS = 5000;
 /** Timeout for a request or response without progress. */
 const IDLE_TIMEOUT_MS = 60_000;
 
-/** Timeout for a deletion with its retries. It is short, because they lock the image's row (see cleanup.ts). */
+/** Timeout for a deletion with its retries. It is short, because a cleanup locks the image's row meanwhile. */
 const DELETE_TIMEOUT_MS = 5000;
 
-/** Maximum number of attempts. The client retries 5xx, timeouts and broken connections with backoff. */
+/** Maximum number of attempts. The client retries throttling, 5xx, timeouts and broken connections with backoff. */
 const MAX_ATTEMPTS = 3;
 
 /** Limits the images in memory on their way to a bucket. A retried request needs a buffer, not a stream. */
@@ -118,9 +118,9 @@ export async function openBucket(
       secretAccessKey: config.S3_SECRET_ACCESS_KEY,
     },
     maxAttempts: MAX_ATTEMPTS,
-    // The client's `requestTimeout` only logs a warning.
+    // The client's `requestTimeout` only logs a warning, so the socket timeout ends idle requests.
     requestHandler: { connectionTimeout: CONNECTION_TIMEOUT_MS, socketTimeout: idleTimeoutMs },
-    // Some servers do not support these checksums. Keys are SHA-256 hashes, and signatures cover the content.
+    // Some servers do not support these checksums. The signature of an upload already covers its content.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   });

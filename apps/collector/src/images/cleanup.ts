@@ -2,15 +2,15 @@ import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 import type { ImageStore } from './store.ts';
 
-/** Number of images that one statement examines. */
+/** Maximum number of images that one statement examines. */
 const BATCH_SIZE = 500;
 
 /** Minimum age of an image to remove, and a signal that stops the cleanup after the image in progress. */
 export type CleanupOptions = { olderThanDays: number; signal?: AbortSignal | undefined };
 
 /**
- * Removes images that no listing shows, with their thumbnails. Each removal locks the image's row. A job that records
- * the image waits, finds that the file is missing, and retries its stage.
+ * Removes images that are older than `olderThanDays` and that no listing shows, with their thumbnails. Each removal
+ * locks the image's row. A job that records the image waits, finds that the file is missing, and retries its stage.
  * @returns The number of removed images.
  * @throws StoreOutageError, database errors. Images that were removed before the error stay removed.
  */

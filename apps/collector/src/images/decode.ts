@@ -11,22 +11,25 @@ const MAX_PIXELS = 50_000_000;
  */
 export const limitDecoding = pLimit(2);
 
-/** Separate limit for HTTP requests, which must not wait for jobs. */
+/** Separate limit for the thumbnails of HTTP requests, which must not wait for jobs. */
 export const limitRequestDecoding = pLimit(1);
 
-/** Options that read only the first frame of an animation, and reject truncated files but not minor defects. */
+/** Options that read only the first frame, and reject truncated files and too many pixels but not minor defects. */
 const SHARP_OPTIONS: SharpOptions = {
   limitInputPixels: MAX_PIXELS,
   pages: 1,
   failOn: 'truncated',
 };
 
-// Each input is read once, so a cache would only waste memory.
+// Inputs rarely repeat, so a cache would only waste memory.
 sharp.cache(false);
 
 type ImageErrorOptions = ErrorOptions & { retryable?: boolean; retryAt?: Date | undefined };
 
-/** Thrown for an image that is unusable because of its URL, host or content. The message may be shown to users. */
+/**
+ * Thrown for an image that cannot be fetched or decoded, or that is missing from the image store. The message may be
+ * shown to users.
+ */
 export class ImageError extends Error {
   override readonly name = 'ImageError';
   /** Whether the same download may succeed later. */
@@ -51,7 +54,7 @@ type DecodedImage = { mediaType: string; width: number; height: number; fingerpr
  */
 export function inspectImage(path: string): Promise<DecodedImage> {
   return limitDecoding(async () => {
-    // A sharp error does not say whether the file is unreadable or the image is corrupt.
+    // Read the file first: a sharp error does not say whether the file is unreadable or the image is corrupt.
     const content = await readFile(path);
     const mediaType = detectMediaType(content);
     if (mediaType === undefined)
@@ -73,7 +76,7 @@ export function inspectImage(path: string): Promise<DecodedImage> {
 /**
  * Converts an image to an upright JPEG on white, without metadata, with sides of at most `side` pixels. Call this
  * within a decoding limit.
- * @throws ImageError
+ * @throws ImageError if the image cannot be decoded.
  */
 export async function convertToJpeg(content: Uint8Array, side: number): Promise<Buffer> {
   try {
@@ -96,7 +99,7 @@ export async function convertToJpeg(content: Uint8Array, side: number): Promise<
 /** Number of bytes at the beginning of a file that identify its type. */
 const HEADER_BYTES = 256;
 
-/** Detects the media type from the first bytes. Other formats are not decoded; an SVG could refer to other files. */
+/** Detects a supported media type by the first bytes. Other formats are not decoded: an SVG may refer to files. */
 function detectMediaType(content: Buffer): string | undefined {
   const header = content.toString('latin1', 0, HEADER_BYTES);
   if (header.startsWith('\xff\xd8\xff')) return 'image/jpeg';
@@ -131,8 +134,8 @@ const MAX_NOISE_LEVEL = 2;
  * neighbour. Copies in other sizes or qualities differ in a few bits. A blank image has the hash 0. The bits form four
  * runs of 16, by which `fingerprint_parts` finds similar hashes. Adjacent pixels, which are often equal, are in
  * different runs.
- * @returns A PostgreSQL `bigint`, which a JavaScript number cannot hold.
- * @throws A sharp error if the bytes are not an image.
+ * @returns A PostgreSQL `bigint` as text, because a JavaScript number cannot hold it.
+ * @throws A sharp error if the image cannot be decoded.
  */
 export async function computeFingerprint(content: Uint8Array): Promise<string> {
   // Scale before rotating, because sharp scales row by row but rotates in memory.

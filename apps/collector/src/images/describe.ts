@@ -50,7 +50,7 @@ const IMAGE_SPECIFIC_CODES: ReadonlySet<ModelErrorCode> = new Set([
 /** HTTP statuses that reject the content of a request, as opposed to a wrong key or URL. */
 const CONTENT_REJECTION_STATUSES: ReadonlySet<number | undefined> = new Set([400, 413, 415, 422]);
 
-/** Codes of errors that new settings or a new copy of the image can resolve. */
+/** Codes of errors that time, new settings or a new copy of the image can resolve. */
 const TRANSIENT_CODES: readonly string[] = [
   'MODEL_RATE_LIMITED',
   'MODEL_UNSUPPORTED',
@@ -63,8 +63,8 @@ export type VisionClient = Pick<ModelClient, 'generateObject' | 'visionModel'>;
 
 type DescribeOptions = {
   /**
-   * Images to describe. `new`: without a description, and without a lasting error of the same model and prompt.
-   * `undescribed`: without a description. `outdated`: see `isOutdated`.
+   * Images to describe. `new`: without a description, and without an error of the same model and prompt other than
+   * `IMAGE_UNREADABLE`. `undescribed`: without a description. `outdated`: see `isOutdated`.
    */
   selection: 'new' | 'undescribed' | 'outdated';
   concurrency: number;
@@ -75,10 +75,11 @@ type DescribeOptions = {
 };
 
 /**
- * Creates a function that describes stored listing images and returns their number. An error that one image causes is
- * recorded with that image. Every other failure propagates as ModelError, LeaseLostError or `signal.reason`, and the
- * next attempt continues with the remaining images. Contract 4, Images; docs/adr/0017-undescribed-images.md.
- * @param deps.onUndescribed Called for each image that is recorded without a description.
+ * Creates a function that describes stored listing images and returns the number of selected images. An error that one
+ * image causes is recorded with that image. Every other failure, such as ModelError, StoreOutageError, LeaseLostError
+ * or `signal.reason`, propagates, and the next attempt continues with the remaining images. Contract 4, Images;
+ * docs/adr/0017-undescribed-images.md.
+ * @param deps.onUndescribed Called for each image that could not be described.
  */
 export function createImageDescriber(deps: {
   db: Kysely<Tables>;
@@ -104,7 +105,7 @@ export function createImageDescriber(deps: {
     });
   }
 
-  /** Sends the control image. Any response ends an outage, so the next failure is due to an image. */
+  /** Sends the control image. Its completion ends the outage, so that the next failure counts as a new outage. */
   async function sendControlImage(job: ListingJob): Promise<void> {
     await sendImage(job, await getControlImage(), CONTROL_SIZE).catch((error: unknown) => {
       if (!isCausedByImage(error)) throw error;
@@ -160,7 +161,7 @@ export function createImageDescriber(deps: {
         ...version,
         failed_at: new Date().toISOString(),
       };
-      // Keeps a description that another job has stored in the meantime.
+      // Records no error if another job has described the image in the meantime.
       await writeWithClaim(
         db,
         fence,
@@ -185,7 +186,7 @@ export function createImageDescriber(deps: {
       outdated: isOutdated(version),
     }[selection];
     const rows = await listImages(db, job.listingId, condition);
-    // An image that crashes the server makes concurrent requests fail too.
+    // An image that crashes the server makes concurrent requests fail too, so send one image at a time.
     const hasOutages = rows.some(({ sha256 }) => outages.has(sha256));
     await mapParallel(rows, hasOutages ? 1 : concurrency, ({ url, position, ...image }) =>
       describeImage(job, { ...image, name: url ?? fileNames[position] }, canWait),

@@ -18,11 +18,11 @@ export const DOWNLOAD_LIMITS = {
   /** Maximum size of an image after decompression, in bytes. */
   maxBytes: MAX_IMAGE_BYTES,
   maxAttempts: 3,
-  /** Delay before the second attempt. It doubles for each further attempt. */
+  /** Delay before the second attempt, unless the host requests a longer one. It doubles for each further attempt. */
   retryDelayMs: 500,
   /** Timeout for all attempts for one image. */
   totalMs: 120_000,
-  /** Time limit for all images of a listing. Later jobs retry the remaining images. */
+  /** Time after which no further download of a listing starts. Later jobs retry the remaining images. */
   listingMs: 300_000,
 };
 
@@ -136,7 +136,7 @@ function decompress({ headers, body }: FetchResponse): Readable {
   if (encoding === '' || encoding === 'identity') return body;
   const decoder = DECODERS.get(encoding)?.();
   if (decoder === undefined) throw new ImageError('The image has an unknown content encoding');
-  // The reader of the decoder receives these errors.
+  // The reader of the decoder receives these errors, so the callback ignores them.
   return pipeline(body, decoder, () => undefined);
 }
 
@@ -149,7 +149,7 @@ const DEFAULT_RETRY_MS = 20 * HOUR_MS;
 const MIN_RETRY_MS = 50 * 60_000;
 const MAX_RETRY_MS = 30 * 24 * HOUR_MS;
 
-/** Returns the earliest time at which a failed URL may be retried; null if never. */
+/** Returns the earliest time at which an unchanged payload retries a failed URL; null if never. */
 export function getEarliestRetry({ retryable, retryAt }: ImageError): Date | null {
   if (!retryable) return null;
   const now = Date.now();

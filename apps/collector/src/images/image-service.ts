@@ -147,7 +147,7 @@ export function createImageService(options: ImageServiceOptions) {
     const storedImages = results.flatMap((result) => ('image' in result ? [result.image] : []));
     const hashes = [...new Set(storedImages.map(({ sha256 }) => sha256))];
     const knownHashes = await findHashesStoredBefore(db, hashes, fence);
-    // An image row is older than its content if an earlier request could not store the file.
+    // The row of a new image is older than its file if an earlier job could not store the file.
     for (const result of results) {
       if ('image' in result && result.isNew === true) knownHashes.delete(result.image.sha256);
     }
@@ -161,7 +161,7 @@ export function createImageService(options: ImageServiceOptions) {
     });
     await replaceImages(db, { listingId, outcomes, storedImages, fence, areUploads });
     const areStored = await mapParallel(hashes, concurrency, (sha256) => store.has(sha256));
-    // The error makes the pipeline retry the stage, which fetches the image again.
+    // The error makes the pipeline retry the stage, which stores the image again.
     if (!areStored.every(Boolean)) throw new Error('An image was removed while it was recorded');
     for (const [position, outcome] of outcomes.entries()) {
       observe?.(toImageEvent(outcome, results[position]));
@@ -182,10 +182,11 @@ export function createImageService(options: ImageServiceOptions) {
 
   return {
     /**
-     * Downloads and describes the images of a listing, and replaces its previous images. Does not fetch known URLs
-     * again. An unusable image is recorded with its reason. Contract 4, Images.
+     * Downloads and describes the images of a listing, and replaces its previous images. Does not fetch a URL again
+     * whose image is stored. An unusable image is recorded with its reason. Contract 4, Images.
      * @param job.isDueOnly Whether to skip failed URLs until their retry is due.
-     * @throws LeaseLostError, SupersededError, ModelError, StoreOutageError, ProblemError `disk_low`, `signal.reason`.
+     * @throws LeaseLostError, SupersededError, ModelError, StoreOutageError, ProblemError `disk_low`, `signal.reason`;
+     *   an Error if a cleanup removed an image in the meantime.
      */
     async processRemote({
       urls,
@@ -200,8 +201,9 @@ export function createImageService(options: ImageServiceOptions) {
     },
 
     /**
-     * Replaces the images of a listing with uploaded files, one at a time. The caller removes the files. Specification
-     * 001, Behaviour rules, 3, and Limits.
+     * Stores and describes uploaded files one at a time, and replaces the previous images of the listing. The caller
+     * removes the files. Specification 001, Behaviour rules, 3, and Limits.
+     * @throws The errors of `processRemote`, except `disk_low`.
      */
     async processUploaded({ files, ...job }: ListingJob & { files: readonly UploadedFile[] }) {
       const results = await mapParallel(files, IMAGE_CONCURRENCY.uploaded, async (file) => {
@@ -229,8 +231,9 @@ export function createImageService(options: ImageServiceOptions) {
 
     /**
      * Opens a stored image, or its JPEG thumbnail with sides of at most `side` pixels.
-     * @returns The content, or undefined for an unknown hash.
-     * @throws ProblemError `unavailable` if too many requests wait for thumbnails; StoreOutageError.
+     * @returns The content, or undefined if the image is not stored.
+     * @throws ProblemError `unavailable` if too many requests wait for thumbnails; ImageError if no thumbnail can be
+     *   made of the image; StoreOutageError.
      */
     async open(sha256: string, side?: number): Promise<ImageContent | undefined> {
       const image = await findStoredImage(sha256);

@@ -14,7 +14,10 @@ export type StoredImage = {
   fingerprint?: string;
 };
 
-/** Error of an image, and the earliest time of a retry (RFC 3339). An image without `retry_at` is never retried. */
+/**
+ * Error of an image, and the earliest time (RFC 3339) at which an unchanged payload retries it. Without `retry_at`,
+ * only a changed payload retries the image.
+ */
 export type ImageFailure = { error: string; retry_at?: string };
 
 export type ImageOutcome = { position: number; url: string | null } & (
@@ -83,7 +86,7 @@ export async function findDownloadResults(
   return { hashes, failures };
 }
 
-/** Creates the record of a failed image. Without `retryAt`, the image is never retried. */
+/** Creates the record of a failed image. If `retryAt` is null, only a changed payload retries the image. */
 export function createImageFailure(error: string, retryAt: Date | null): ImageFailure {
   return retryAt === null ? { error } : { error, retry_at: retryAt.toISOString() };
 }

@@ -112,7 +112,7 @@ export function createImageStore(
         return true;
       }),
     has: (sha256: string) => detectOutage(() => backend.exists(getImageKey(sha256))),
-    /** Reads a whole image. Call this within `limitDecoding`, so that few images are in memory. */
+    /** Reads a whole image. Call this within a decoding limit, so that few images are in memory. */
     read: (sha256: string) => detectOutage(() => backend.read(getImageKey(sha256))),
     openStream: (sha256: string) => detectOutage(() => backend.openStream(getImageKey(sha256))),
     /** Reads a thumbnail; undefined if it is not stored. */
@@ -140,17 +140,17 @@ export function createImageStore(
   };
 
   const state = {
-    /** Whether an outage is in progress. During an outage, no job is claimed. */
+    /** Whether an outage is in progress. During an outage, this process claims no job. */
     get isUnavailable(): boolean {
       return outage !== undefined;
     },
-    /** Returns whether the store responds before the signal aborts. */
+    /** Returns whether no outage is in progress and the store responds before the signal aborts. */
     async isReachable(signal: AbortSignal): Promise<boolean> {
       if (outage !== undefined) return false;
       const response = detectOutage(() => backend.exists(PROBE_KEY)).then(() => true);
       return rejectOnAbort(signal, response).catch(() => false);
     },
-    /** Converts an error to an outage error, unless a file is missing or the disk is full. */
+    /** Converts an error to a StoreOutageError and starts an outage, unless a file is missing or the disk is full. */
     toOutageError,
   };
 

@@ -37,7 +37,7 @@ export async function saveTemporary(
       yield chunk;
     }
   }
-  // A stream would open its path later, and could create the file after its removal.
+  // Open the file here: a stream would open its path later, and could create the file after its removal.
   const file = await open(path, 'wx');
   try {
     await pipeline(measure, file.createWriteStream());
@@ -53,8 +53,8 @@ export async function saveTemporary(
 const MAX_FOLDER_ATTEMPTS = 5;
 
 /**
- * Creates the temporary folder of this process in `parent`. The process holds a lock on its folder, so that other
- * processes recognize the folders of killed processes.
+ * Creates the handle of this process's temporary folder in `parent`. The process holds a lock on its folder, so that
+ * other processes recognize the folders of killed processes.
  */
 export function createTemporaryFolder(parent: string) {
   let currentFolder: LockedFolder | undefined;
@@ -64,7 +64,7 @@ export function createTemporaryFolder(parent: string) {
       currentFolder ??= createLockedFolder(parent);
       return currentFolder.path;
     },
-    /** Removes the folders of ended processes. */
+    /** Removes the folders of ended processes, and stray files. */
     sweep: async (): Promise<void> => {
       const entries = await readdir(parent, { withFileTypes: true }).catch((error: unknown) => {
         if (isNotFoundError(error)) return [];

@@ -11,8 +11,8 @@ const MAX_REQUEST_THUMBNAILS = 32;
 export type Thumbnails = ReturnType<typeof createThumbnails>;
 
 /**
- * Creates the thumbnail service of a process, which creates each thumbnail once and stores it. Thumbnails are JPEG
- * copies of stored images whose sides have at most `side` pixels.
+ * Creates the thumbnail service of a process, which creates and stores missing thumbnails. Thumbnails are JPEG copies
+ * of stored images whose sides have at most `side` pixels.
  * @param onError Called if a thumbnail could not be stored; it is still returned.
  */
 export function createThumbnails(
@@ -58,9 +58,9 @@ export function createThumbnails(
   }
 
   return {
-    /** Returns a thumbnail for a job. Throws ImageError if the stored image is missing or corrupt. */
+    /** Returns a thumbnail for a job. Throws ImageError if the image is missing or corrupt, or StoreOutageError. */
     makeForJob: createThumbnailMaker(limitDecoding, Infinity),
-    /** Returns a thumbnail for a request. Also throws ProblemError `unavailable` if too many requests wait. */
+    /** Returns a thumbnail for a request. Also throws ProblemError `unavailable` if too many are in progress. */
     makeForRequest: createThumbnailMaker(limitRequestDecoding, MAX_REQUEST_THUMBNAILS),
   };
 }

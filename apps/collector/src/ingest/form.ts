@@ -24,12 +24,12 @@ const PARSER_OPTIONS = {
   isPartAFile: () => true,
 };
 
-/** Payload and files of a received form, in the order in which the files were sent. */
+/** Payload of a received form, and its files in the order in which they were sent. */
 export type Form = { payload: Payload; files: UploadedFile[] };
 
 type ReceiveOptions = {
   disk: Disk;
-  /** Maximum size of the metadata and the files together. */
+  /** Maximum size of the metadata and the files together, in bytes. */
   maxBytes: number;
   /** Returns the folder of temporary files. */
   getTemporaryFolder: () => string;
@@ -52,7 +52,7 @@ export async function receiveForm(request: FastifyRequest, options: ReceiveOptio
 
   try {
     for await (const part of mapParserErrors(request.parts(PARSER_OPTIONS))) {
-      // `isPartAFile` makes every part a file.
+      // `isPartAFile` makes every part a file, so this only narrows the type.
       if (part.type !== 'file') continue;
       const name = part.fieldname ?? '';
       if (name === 'metadata') {
@@ -128,7 +128,7 @@ async function receiveFile(
 
 /**
  * Creates the error for a form above the size limit.
- * @param location Part of the form that exceeds the limit.
+ * @param location Where the form exceeds the limit, such as `by its Content-Length`.
  */
 export function createFormSizeError(maxBytes: number, location: string): Error {
   return problem('body_too_large', {

@@ -61,7 +61,7 @@ export function checkPayload(payload: unknown): PayloadViolation[] {
 /**
  * Validates a value and returns it as a payload.
  * @param path Path of the value, for errors.
- * @throws ProblemError `validation_failed`, with every violated rule.
+ * @throws ProblemError `validation_failed`, with the violations.
  */
 export function requirePayload(value: unknown, path: string): Payload {
   const errors = findViolations(value, path);
@@ -71,7 +71,7 @@ export function requirePayload(value: unknown, path: string): Payload {
 
 /**
  * Checks the rules that the schema of a payload cannot express.
- * @throws ProblemError `validation_failed`, with every violated rule.
+ * @throws ProblemError `validation_failed`, with the violations.
  */
 export function checkValues(payload: Payload): void {
   const errors = findValueViolations(payload, 'body');
@@ -117,7 +117,10 @@ function hasWord(text: string): boolean {
   return PLAIN_CHARACTER_PATTERN.test(text) || normalizeText(text) !== '';
 }
 
-/** Finds values that PostgreSQL cannot store. Does not recurse, because deep nesting would overflow the stack. */
+/**
+ * Finds texts and numbers that PostgreSQL cannot store, and values that are nested too deeply. Does not recurse,
+ * because deep nesting would overflow the stack.
+ */
 function findUnstorableValues(payload: Payload, root: string): PayloadViolation[] {
   const errors: PayloadViolation[] = [];
   const pendingEntries: { path: string; value: unknown; depth: number }[] = [
@@ -164,7 +167,7 @@ export function isLeapSecond(text: string): boolean {
   return LEAP_SECOND_PATTERN.test(text);
 }
 
-/** Returns a copy of a payload with HTML converted to plain text. */
+/** Returns a copy of a payload whose text and list fields are converted from HTML to plain text. */
 export function toPlainPayload(payload: Payload): Payload {
   const plainPayload: Record<string, unknown> = { ...payload };
   for (const name of PAYLOAD_FIELDS) {

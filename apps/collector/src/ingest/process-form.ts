@@ -37,9 +37,9 @@ export function createProcessForm(deps: {
   /**
    * Stores a form, processes it, and returns the outcome. A repeated idempotency key returns the earlier outcome.
    * Identical payloads with different images are different forms.
-   * @param onStored Called when the payload is committed.
-   * @throws ProblemError `idempotency_conflict`, `still_processing`, or the error of a payload that ended `invalid` or
-   *   `failed`.
+   * @param onStored Called when the payload is committed, or when its earlier raw record is found.
+   * @throws ProblemError `idempotency_conflict`, `still_processing`, `interrupted`, `lease_lost`, or the error of a
+   *   payload that ended `invalid` or `failed`; database errors.
    */
   return async (
     { payload, files, requestId }: Form & { requestId?: string },

@@ -159,7 +159,8 @@ function getBodyBytes({ headers, body }: FastifyRequest): number {
 
 /**
  * Counts a request by its outcome. Contract 4, Metrics.
- * @param source Source of a valid payload. Undefined for an invalid payload, which must not create a label.
+ * @param source Source of the payload, if it was read. A rejected payload is counted without its source, because an
+ *   invalid source must not create a label.
  */
 export function countRequest(
   { ingestRequests }: Pick<Metrics, 'ingestRequests'>,

@@ -27,7 +27,7 @@ export type StoredRawRecord = {
   contentHash: string;
   status: RawStatus;
   isNew: boolean;
-  /** Whether the payload is blocked by an unfinished payload of its listing. */
+  /** Whether a new payload is blocked by an unfinished payload of its listing. False for an earlier payload. */
   isBlocked: boolean;
 };
 
@@ -165,7 +165,7 @@ function toJson(rawRecords: readonly NewRawRecord[]): string {
   return `[${jsonItems.join(',')}]`;
 }
 
-/** Maximum number of attempts to insert a payload, whose idempotency key can expire before the lookup. */
+/** Maximum number of attempts to resolve an idempotency key, which can expire between the insert and the lookup. */
 const MAX_KEY_ATTEMPTS = 3;
 
 /** Condition that an idempotency key has expired: after 24 hours, or because its inline job failed. */
@@ -214,7 +214,7 @@ function selectKeys(rawRecords: ReadonlyMap<number, NewRawRecord>) {
  * @param onError Called if blocked payloads could not be unblocked. The queue's sweep retries this.
  * @returns For each input, the stored payload or an error: `idempotency_conflict` if the key belongs to a different
  *   payload, or the reason why the key could not be resolved.
- * @throws DatabaseError; nothing is stored in this case.
+ * @throws The error of the first insert. Its payloads are not stored, unless the connection broke during the commit.
  */
 export async function storeRawRecords(
   db: Kysely<Tables>,

@@ -182,7 +182,7 @@ export async function registerUploadRoutes(
             return payload;
           },
         });
-        // The connection is idle while the payload waits and is processed.
+        // The connection is idle while the payload waits and is processed, so it must not time out.
         request.raw.setTimeout(0);
         return await limitProcessing(() =>
           processForm(

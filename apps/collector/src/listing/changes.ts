@@ -155,7 +155,7 @@ async function readChanges(
     return { items: [], cursor: endCursor, has_more: hasPendingChanges };
   }
   const [afterPosition, cursorTime] = cursor;
-  // A database restored from a backup may have different changes there. Expired changes cannot be checked.
+  // A database restored from a backup may have a different change at this position. Expired changes cannot be checked.
   const changeTime = await readChangeTime(db, afterPosition);
   if (afterPosition > lastAssignedPosition || (changeTime !== null && changeTime !== cursorTime)) {
     throw problem('validation_failed', { errors: [cursorError] });
@@ -185,7 +185,7 @@ async function createCursor(db: Kysely<Tables>, position: number): Promise<strin
   return changeCursorCodec.write([position, await readChangeTime(db, position)]);
 }
 
-/** Returns the time of the change at a position, in ms since the epoch. */
+/** Returns the time of the change at a position, in ms since the epoch; null if the position has no change. */
 async function readChangeTime(db: Kysely<Tables>, position: number): Promise<number | null> {
   const row = await db
     .selectFrom('listing_changes')
@@ -230,7 +230,10 @@ function listChanges(
     .execute();
 }
 
-/** Assigns positions to all changes in batches, so that the next reader waits less. Stops early if the signal aborts. */
+/**
+ * Assigns positions to all changes in batches, so that the next reader waits less. Stops early if the signal aborts or
+ * another process is assigning positions.
+ */
 export async function assignChangePositions(
   db: Kysely<Tables>,
   signal: AbortSignal,

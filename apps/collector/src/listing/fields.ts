@@ -18,7 +18,7 @@ const MAX_TIME_LENGTH = '2026-01-31T12:00:00.123456789+02:00'.length;
 
 /** TypeScript type of each field kind in the API and in snapshots. */
 type FieldKinds = {
-  /** Free text, which may contain HTML. */
+  /** Free text, which may contain HTML in a payload. */
   text: string;
   /** Text in a fixed format. */
   code: string;
@@ -46,8 +46,8 @@ export type Field = {
   /** Field that this field cannot exceed. Of contradictory values with one provider, only a trusted whole is kept. */
   partOf?: { whole: string; isWholeTrusted: boolean };
   /**
-   * How snapshots compare the field; by value if unset. A change of `wording` by the model alone creates no snapshot,
-   * because the model phrases the same facts differently. `ignored` fields are never listed as changes.
+   * How snapshots compare the field; by value if unset. If a new payload changes only the model's `wording`, it creates
+   * no snapshot, because the model phrases the same facts differently. `ignored` fields are never listed as changes.
    */
   comparison?: 'wording' | 'ignored';
   isSearched?: true;
@@ -425,7 +425,7 @@ export const listingFieldSchemas = mapFields(FIELD_NAMES, (name) => {
     : Type.Union([schemaFactories[kind](), Type.Null()], annotations);
 }) as { [Name in FieldName]: TUnsafe<ApiValue<Name>> };
 
-/** Facts that the model extracted from a payload. An unknown field is null or missing. */
+/** Facts that the model extracted from a payload. An unknown field is null, an empty list or missing. */
 export type Extraction = { is_listing: boolean; reason?: string | null } & {
   [Name in ModelField]?: FieldValue<Name> | null;
 };

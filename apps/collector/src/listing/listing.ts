@@ -58,7 +58,7 @@ export function presentListing(listing: ListingRow, conversion?: Conversion): Li
   };
 }
 
-/** Returns the price per square metre, rounded to two decimals; undefined if the price or area is unknown. */
+/** Returns the price per square metre, rounded to two decimals; undefined without a price or with no or zero area. */
 export function getPricePerArea(
   listing: Partial<Pick<Listing, 'price' | 'area_total'>>,
 ): number | undefined {

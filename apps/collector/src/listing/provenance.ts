@@ -65,7 +65,7 @@ export function traceOrigin(
   return origin;
 }
 
-/** Returns the provider of a value, whether or not a rule changed it. */
+/** Returns the provider of a value, whether or not a rule changed it; undefined for derived and unknown values. */
 export function getProvider(origin: Origin | undefined): ValueProvider | undefined {
   return origin?.origin === 'rule' ? origin.of : origin?.origin;
 }

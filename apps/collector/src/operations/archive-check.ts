@@ -7,7 +7,7 @@ import type { Metrics } from '../metrics.ts';
 import type { SafeFetch } from '../safe-fetch/fetch.ts';
 import type { Tables } from '../tables.ts';
 
-/** Maximum duration of a run, shorter than the timeouts of clients, proxies and the shutdown. */
+/** Maximum duration of a run, shorter than the default timeouts of clients, proxies and the shutdown. */
 export const DEADLINE_MS = 50_000;
 
 /** Duration of a claim, longer than a run. Unchecked listings are due again when their claim expires. */
@@ -16,7 +16,7 @@ const LEASE_MS = 60_000;
 /** Timeout for one URL, including redirects. */
 const TIMEOUT_MS = 15_000;
 
-/** Maximum number of parallel requests, in total and per host, and the pause between requests to one host. */
+/** Maximum number of parallel requests, in total and per host, and the pause before a slot of a host is used again. */
 const REQUEST_LIMITS = { parallel: 8, perHost: 2, pauseMs: 250 };
 
 export type ArchiveCheckOptions = {
@@ -24,13 +24,13 @@ export type ArchiveCheckOptions = {
   source?: string | undefined;
   /** Excludes listings that were checked or created within this number of hours. */
   notWithinHours?: number | undefined;
-  /** Minimum interval between two checks that find the page gone. */
+  /** Minimum interval between the two checks that find the page gone. */
   minIntervalSeconds: number;
   /** Aborts the run. Unchecked listings stay unchanged. */
   signal?: AbortSignal;
 };
 
-/** Requests the URL of each listing, and archives listings whose page is gone. */
+/** Requests the URLs of at most `limit` listings, and archives each listing whose page two checks found gone. */
 export type ArchiveCheck = (
   options: ArchiveCheckOptions,
 ) => Promise<{ checked: number; archived: number; unreachable: number }>;
@@ -90,7 +90,7 @@ export function createArchiveCheck(deps: {
 
 /**
  * Requests a page with GET, because many sites respond to HEAD with an error. Does not read the body. A forbidden URL,
- * a timeout, a server error or a throttled request (408, 425, 429) counts as unreachable.
+ * a network error, a timeout, a server error or the status 408, 425 or 429 counts as unreachable.
  * @throws `signal.reason`.
  */
 async function requestPage(
@@ -113,7 +113,10 @@ async function requestPage(
   }
 }
 
-/** Creates limits on requests per host. Otherwise, a site with many listings would be flooded and delay other sites. */
+/**
+ * Creates limits on parallel requests, in total and per host. Otherwise, a site with many listings would be flooded and
+ * delay other sites.
+ */
 function createHostLimits({ parallel, perHost, pauseMs }: typeof REQUEST_LIMITS) {
   const totalLimit = pLimit(parallel);
   const hosts = new Map<string, LimitFunction>();
@@ -174,7 +177,8 @@ async function recordCheck(
 
 /**
  * Records that a page is gone. Archives the listing if an earlier check found the page gone at least
- * `minIntervalSeconds` ago and no payload arrived since. Locks the latest payload, so that no concurrent one is missed.
+ * `minIntervalSeconds` ago and no payload arrived since. Locks the row of the latest payload, so that no concurrent one
+ * is missed.
  * @returns Whether the listing was archived.
  */
 async function recordGonePage(

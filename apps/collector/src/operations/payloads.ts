@@ -222,7 +222,7 @@ function listRawRecords(
       .selectFrom('raw_data')
       .select(['id', 'source_slug', 'external_id', 'status', 'attempts', 'error', 'listing_id'])
       .select(['request_id', 'created_at', 'updated_at'])
-      // A Date has only millisecond precision, so pages would overlap.
+      // A Date has only millisecond precision, so the next page would omit records of the same millisecond.
       .select(sql<number>`(extract(epoch from updated_at) * 1000000)::bigint`.as('at'))
       .where('status', '=', status)
       .$if(source !== undefined, (query) => query.where('source_slug', '=', source ?? ''))
@@ -234,7 +234,10 @@ function listRawRecords(
   );
 }
 
-/** Removes completed payloads that are older than `olderThanDays`, in batches, until the signal aborts. */
+/**
+ * Removes completed payloads that are older than `olderThanDays`, in batches, until none is left or the signal aborts.
+ * Returns their number.
+ */
 export type RawCleanup = ReturnType<typeof createRawCleanup>;
 
 /**

@@ -23,8 +23,8 @@ const DAILY_SCHEDULE = { durationMs: 10 * MINUTE_MS, everyMs: DAY_MS, retryMs: 1
 
 /**
  * Starts the periodic maintenance tasks. A lease ensures that one process at a time runs each task.
- * @param deps.intervalMs Interval between checks for due tasks.
- * @returns A handle whose `close` waits for running tasks.
+ * @param deps.intervalMs Interval between checks for due tasks. One minute by default.
+ * @returns A handle whose `close` aborts running tasks and waits for them.
  */
 export function startUpkeep(deps: {
   db: Kysely<Tables>;

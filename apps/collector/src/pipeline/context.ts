@@ -14,7 +14,7 @@ import type { StageOutcome } from '../schemas.ts';
 import type { ExtractionRecord } from './extraction.ts';
 import type { Facts } from './merge.ts';
 
-/** Model client of one job. It adds the usage of each request to the cost of the job. */
+/** Model client of one job. It adds the usage of each request to that of the job. */
 export type JobModel = Pick<ModelClient, 'generateObject' | 'chatModel' | 'embeddingModel'> & {
   /** Embeds text. One request may embed the texts of several jobs. */
   embed(text: string, signal: AbortSignal): Promise<TextEmbedding>;
@@ -46,21 +46,24 @@ type StageOutputs = {
   place: PlaceColumns;
   /** Set by `load` or `upsert`. */
   listingId: number;
-  /** Set by `load` if only images need processing: some are missing, or they are described again. */
+  /** Set by `load` if only images need processing: some are missing or undescribed, or they are described again. */
   isImagesOnly: true;
 };
 
 export type JobInput = {
   /** Uploaded images, which replace the image URLs of the payload. */
   readonly uploads?: readonly UploadedFile[] | undefined;
-  /** Whether an outage returns the job to the queue instead of failing it. True by default. */
+  /** Whether an outage of the model or the image store requeues the job instead of failing it. True by default. */
   readonly canWait?: boolean | undefined;
   /**
    * Extraction to use instead of a call to the model, even if the listing already reflects the payload. The listing
    * keeps its images.
    */
   readonly extractionRecord?: ExtractionRecord | undefined;
-  /** Called with the error of each failed stage, even if the job is postponed. */
+  /**
+   * Called with the error of each failed stage, even if the job is postponed. Not called for aborts, lost claims and
+   * database outages.
+   */
   readonly onFailure?: ((error: unknown) => void) | undefined;
   /** Whether the job only describes outdated images again. */
   readonly shouldDescribeAgain?: boolean | undefined;
@@ -72,7 +75,7 @@ export type JobContext = JobInput & {
   readonly outputs: Partial<StageOutputs>;
 };
 
-/** Returns the output of an earlier stage. */
+/** Returns the output of an earlier stage. Throws an Error if no stage has produced it. */
 export function requireOutput<Key extends keyof StageOutputs>(
   { outputs }: JobContext,
   key: Key,
@@ -97,8 +100,9 @@ export type StageName =
 export type StageResult = { outcome: StageOutcome; jobOutcome?: JobOutcome };
 
 /**
- * Runs a stage. Stages are idempotent, and each write requires that the job still holds its claim.
- * @throws LeaseLostError, ModelError, StoreOutageError.
+ * Runs a stage. Stages are idempotent. Each write, except that of a new image, requires that the job still holds its
+ * claim.
+ * @throws LeaseLostError, ModelError, StoreOutageError, ProblemError `disk_low`, `signal.reason`; database errors.
  */
 export type StageRun = (
   context: JobContext,

@@ -24,7 +24,7 @@ export type ExtractionRecord = {
 export const extractionCompletion = {
   ...defineCompletion({
     schemaName: 'listing_extraction',
-    // A long completion has about 600 tokens (docs/models.md).
+    // docs/models.md includes these tokens in the context that a request needs.
     maxOutputTokens: 2_000,
     schema: requestedExtractionSchema,
   }),

@@ -65,7 +65,7 @@ export function diffStates(
 
 /**
  * Returns whether changes are more than the model's wording, which differs between extractions.
- * @param earlierTitleProvider Provider of the title in the previous snapshot. Null if unknown.
+ * @param earlierTitleProvider Provider of the title in the previous snapshot. Null if unknown or without a title.
  */
 export function isMaterialChange(
   changes: Changes,

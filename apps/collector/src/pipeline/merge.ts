@@ -24,7 +24,7 @@ import { isLeapSecond, type Payload, toPlainPayload } from '../ingest/payload.ts
 import { cleanList, cleanText, normalizeText, truncateText } from '../text.ts';
 import { type ExtractionRecord, extractionPrompt } from './extraction.ts';
 
-/** Listing fields that the model or a rule may provide. Unknown fields are absent. */
+/** Merged values of the listing fields that the model or a rule may provide. Unknown fields are absent. */
 export type Facts = { [Name in FactName]?: FieldValue<Name> };
 
 type MergedFacts = { facts: Facts; origins: Origins };

@@ -7,7 +7,10 @@ import type { JobOutcome } from '../queue/job-types.ts';
 import { toStorableMessage } from '../text.ts';
 import type { StageName, StageResult } from './context.ts';
 
-/** Delay after an open breaker or low disk space. It is short, because both prevent all claims. */
+/**
+ * Delay after an open breaker, low disk space, or a wait for the model server's context. It is short, because the first
+ * two prevent all claims of the process.
+ */
 const SHORT_RETRY_MS = 1000;
 
 export const DONE_RESULT: StageResult = { outcome: 'done' };
@@ -44,9 +47,9 @@ export class StageTimeoutError extends Error {
 }
 
 /**
- * Converts a stage error to a result. A model or image store outage postpones the job, unless the job cannot wait or
- * causes the outages (docs/adr/0010-outages-of-the-model.md).
- * @param options.isCause Returns whether the job has caused an outage.
+ * Converts a stage error to a result. Low disk space postpones the job. A model or image store outage does too, unless
+ * the job cannot wait or causes the outages (docs/adr/0010-outages-of-the-model.md).
+ * @param options.isCause Counts an outage, and returns whether the job counts as the cause of its outages.
  * @param options.retryMs Delay after a server failure, in milliseconds.
  */
 export function toFailureResult(

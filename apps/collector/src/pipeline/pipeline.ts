@@ -37,8 +37,8 @@ const DATABASE_TIMEOUT_MS = 90 * SECOND_MS;
 const IMAGES_TIMEOUT_MS = 30 * MINUTE_MS;
 
 /**
- * Delay after a server failure, multiplied by the attempt number. The delay exceeds the 30 s of an open breaker,
- * because other jobs must send the next probes.
+ * Delay after a server failure, multiplied by the attempt number. The delay exceeds the 30 s for which a breaker is
+ * usually open, because other jobs must send the next probes.
  */
 const RETRY_MS = 45 * SECOND_MS;
 const MAX_RETRY_FACTOR = 20;
@@ -48,7 +48,7 @@ const MAX_OUTAGES_PER_JOB = 5;
 
 const STAGE_RETRY_MS = 200;
 
-/** Stages of an unchanged payload with missing images. */
+/** Stages of a job that only processes images. */
 const IMAGE_STAGES = new Set(['load', 'images', 'enrich']);
 
 /**
@@ -74,7 +74,7 @@ export type Pipeline = ReturnType<typeof createPipeline>;
 
 /**
  * Creates the function that runs the stages of a job until one ends it. Specification 001, Pipeline.
- * @param deps.retryMs Delay after a server failure, in milliseconds. 45 s by default.
+ * @param deps.retryMs Delay after a server failure, in milliseconds, multiplied by the attempt number. 45 s by default.
  */
 export function createPipeline(
   deps: PipelineDeps & {
@@ -118,7 +118,7 @@ export function createPipeline(
         return toFailureResult(error, stage.name, {
           canWait: context.canWait ?? true,
           retryMs: retryMs * Math.min(job.attempt, MAX_RETRY_FACTOR),
-          // images/describe.ts detects the images that cause outages.
+          // images/describe.ts detects the images that cause outages, so the job itself does not count as the cause.
           isCause: (outage) =>
             !(error instanceof ModelError && stage.name === 'images') &&
             outageCounter.isCause(rawId, outage, MAX_OUTAGES_PER_JOB),
@@ -154,8 +154,8 @@ export function createPipeline(
 }
 
 /**
- * Runs a stage, and retries it after transient errors. The clients of the model and the image store handle their own
- * retries.
+ * Runs a stage, and retries it after transient errors. Skips it if the job only processes images and does not need it.
+ * The clients of the model and the image store handle their own retries.
  * @throws The error of the last attempt; StageTimeoutError; `signal.reason`.
  */
 export async function runStage(

@@ -1,13 +1,13 @@
 const parseLetters = (table: string) =>
   new Map(table.split(' ').map((entry) => entry.split(':') as [string, string]));
 
-/** Latin letters for Ukrainian ones (Cabinet of Ministers resolution 55 of 2010), at any position in a word. */
+/** Latin letters for Ukrainian ones, everywhere as inside a word (Cabinet of Ministers resolution 55 of 2010). */
 const UKRAINIAN = parseLetters(
   'а:a б:b в:v г:h ґ:g д:d е:e є:ie ж:zh з:z и:y і:i ї:i й:i к:k л:l м:m ' +
     'н:n о:o п:p р:r с:s т:t у:u ф:f х:kh ц:ts ч:ch ш:sh щ:shch ю:iu я:ia',
 );
 
-/** Latin letters for Russian ones, as in most texts, and in passports until 2010. */
+/** Latin letters for Russian ones, as in most texts. */
 const RUSSIAN = new Map([...UKRAINIAN, ...parseLetters('г:g е:e ё:e и:i й:i ы:y э:e')]);
 
 /** Returns a key that a Cyrillic name and most of its Latin spellings share, such as "Київ", "Kyiv" and "Kyjiv". */

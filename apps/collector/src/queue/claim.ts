@@ -86,7 +86,8 @@ export type ReprocessingJob = Job & { earlierStatus: RawStatus };
 /**
  * Claims the latest payload of a listing for reprocessing, and resets its attempt count.
  * @param options.isImagesOnly Whether to require that every stage completed, because only the image stages run again.
- * @returns Undefined if the listing has a newer or unfinished payload.
+ * @returns The job. Undefined if the listing has a newer or unfinished payload, or if the payload is locked or does not
+ *   meet `isImagesOnly`.
  */
 export async function claimForReprocessing(
   db: Kysely<Tables>,
@@ -142,7 +143,7 @@ const MAX_SCANNED_LISTINGS = 5000;
 
 /**
  * Unblocks payloads that a killed process left blocked. Scans a limited number of listings after the cursor.
- * @returns The cursor for the next call. The cursor is undefined at the end.
+ * @returns The cursor for the next call, or undefined after the last listing.
  */
 export async function unblockMissedPayloads(
   db: Kysely<Tables>,

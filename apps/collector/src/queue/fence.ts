@@ -61,8 +61,8 @@ export async function writeToListing(
 }
 
 /**
- * Returns the condition that another payload of the listing matches `condition`. `offset 0` prevents a join over all
- * listings.
+ * Returns the condition that a payload of the row's listing, named `other`, matches `condition`. `offset 0` prevents a
+ * join over all listings.
  * @param row Row with `source_slug` and `external_id`.
  */
 function hasOtherPayload(row: RawBuilder<unknown>, condition: RawBuilder<unknown>) {

@@ -1,13 +1,13 @@
 import type { RawError, StageRecord } from '../tables.ts';
 import type { ModelUsageCounter } from '../model.ts';
 
-/** Identity of a claim on a raw record. Each write of the job requires this claim. Contract 4, Stages. */
+/** Identity of a claim on a raw record. Writes to the raw record and its listing require it. Contract 4, Stages. */
 export type FencingToken = { rawId: number; attempt: number };
 
 /** Worker of a claim, and duration of its lease. */
 export type ClaimTerms = { worker: string; leaseMs: number };
 
-/** Key of a listing, whose payloads are processed one after another. */
+/** Key of a listing. Workers process its payloads one after another. */
 export type ListingKey = { sourceSlug: string; externalId: string };
 
 /** Claimed payload. */
@@ -18,7 +18,7 @@ export type Job = FencingToken &
     requestId?: string | null | undefined;
   };
 
-/** Outcome of processing. `returned` requeues the job without using an attempt. */
+/** Outcome of processing. `returned` requeues the job without using an attempt, but fails a job with uploads. */
 export type JobOutcome = {
   status: 'completed' | 'invalid' | 'failed' | 'returned';
   error?: RawError | undefined;
@@ -27,7 +27,7 @@ export type JobOutcome = {
   retryDelayMs?: number | undefined;
 };
 
-/** Status at the end of a claim. `lost`: another worker may hold the job. */
+/** Status at the end of a claim. `lost`: the claim was lost, or the outcome could not be stored. */
 export type ClaimResult = JobOutcome['status'] | 'lost';
 
 /** Resources of a running job. */

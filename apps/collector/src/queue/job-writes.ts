@@ -116,7 +116,7 @@ export function createJobEnder({ db, log }: JobDeps): (job: EndedJob) => Promise
   });
 }
 
-/** Returns jobs that the worker holds but does not know about, because an outage hid the claim. */
+/** Returns jobs that the worker holds but does not run, because an outage hid their claim or their outcome. */
 export async function findOrphanedJobs(
   db: Kysely<Tables>,
   worker: string,

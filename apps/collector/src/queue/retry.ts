@@ -33,8 +33,9 @@ export async function retryPayload(db: Kysely<Tables>, rawId: number): Promise<v
 }
 
 /**
- * Requeues all payloads that match a filter, in batches, until `signal` is aborted. Contract 4, Operations.
- * @param onRetried Called after each commit, to wake a worker.
+ * Requeues all payloads that match a filter, except those whose uploads were deleted, in batches, until `signal` is
+ * aborted. Contract 4, Operations.
+ * @param onRetried Called after each commit that requeued payloads, to wake a worker.
  * @returns The number of requeued payloads.
  */
 export async function retryPayloads(

@@ -15,8 +15,8 @@ const MIN_COUNT_PAUSE_MS = 60_000;
 export type ReadQueueStatistics = ReturnType<typeof createQueueStatisticsReader>;
 
 /**
- * Creates a reader of the queue statistics for `GET /admin/queue`. A status with more than 100,000 ended payloads is
- * counted in the background.
+ * Creates a reader of the queue statistics for `GET /admin/queue` and the metrics. A status with more than 100,000
+ * ended payloads is counted in the background.
  * @param deps.onError Called when a background count fails. The previous count is kept.
  */
 export function createQueueStatisticsReader(deps: {
@@ -72,7 +72,7 @@ export function createQueueStatisticsReader(deps: {
   };
 }
 
-/** Predicate of the index `raw_data_finished`. */
+/** Predicate of the index `raw_data_ended`. */
 const isEnded = sql`status in ('completed', 'invalid', 'failed')`;
 
 /** Returns a count subquery with the status as a literal, because parameters do not match the partial index. */
@@ -97,7 +97,7 @@ type StatisticsRow = {
 
 /**
  * Returns a single query, because two queries could count a payload twice. It reads only partial indexes. The oldest
- * pending payload is the first payload of a source, or of a listing with a job in progress.
+ * pending payload is the first unblocked payload of a source, or the first of a listing with a job in progress.
  */
 const selectStatistics = (maxCounted: number) => sql<StatisticsRow>`
   with recursive

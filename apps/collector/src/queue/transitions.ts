@@ -16,10 +16,11 @@ import type { ClaimTerms } from './job-types.ts';
  *   failed, invalid    pending                     requeueTransition
  *
  * "Or failed": the images were deleted with their request, or no attempts remain.
- * Each claim increments `attempt`, the fencing number, which is never reset. `attempts` counts claims and can be reset.
+ * Each claim increments `attempt`, the fencing number, which is never reset. `attempts` counts claims without those of
+ * requeued jobs, and can be reset.
  */
 
-/** Condition that a payload's images were deleted with its request. The source must send such a payload again. */
+/** Condition that a payload's images exist only during its request. Afterwards the source must send it again. */
 export const hasDeletedUploads = sql<boolean>`(inline and uploads is not null)`;
 
 /** Returns the SET clause that claims a pending payload and increments its attempts. */
@@ -39,7 +40,7 @@ function setProcessing({ worker, leaseMs }: ClaimTerms): RawBuilder<unknown> {
     lease_expires_at = ${leaseExpiry(leaseMs)}, updated_at = now()`;
 }
 
-/** Usage of an attempt without a request to the model. A job that will run again does not record it. */
+/** Usage of an attempt without a request to the model. A returned or rescued job does not record it. */
 const noUsage = sql`'{"calls": 0, "input_tokens": 0, "output_tokens": 0}'::jsonb`;
 
 const resetClaim = sql`
@@ -75,8 +76,8 @@ const interruptedError: RawError = {
 };
 
 /**
- * SET clause that ends the claim of a job with the columns of `ending`. The attempt of a returned job does not count.
- * A completed job is no longer inline (processed within its request), because its images are stored.
+ * SET clause that ends the claim of a job with the columns of `ending`. The attempt of a requeued job does not count. A
+ * requeued job is no longer inline (processed within its request), nor is a completed one, whose images are stored.
  */
 export const endTransition = sql`
   status = case when ending.status <> 'returned' then ending.status
@@ -106,7 +107,7 @@ const uploadsLostError: RawError = {
     'The process that received this payload and its images ended before the payload was processed. Send the payload again.',
 };
 
-/** Returns the SET clause that requeues the job of a lost worker, or fails it if the lost attempt was the last one. */
+/** Returns the SET clause that requeues a lost worker's job, or fails it after its last attempt or with uploads. */
 export function createRescueTransition(maxAttempts: number): RawBuilder<unknown> {
   const isExhausted = sql`(${hasDeletedUploads} or attempts >= ${maxAttempts})`;
   return sql`

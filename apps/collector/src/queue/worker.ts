@@ -50,14 +50,14 @@ export function startWorker(options: WorkerOptions) {
   let jobsEndedSinceClaim = 0;
   let claimedAt = 0;
   let lastSource: string | undefined;
-  /** Whether an outage may have hidden a successful claim, or prevented the requeue of a job. */
+  /** Whether an outage may have hidden a successful claim, or prevented storing the outcome of a job. */
   let canHaveOrphanedJobs = false;
   let wakeSignal = Promise.withResolvers<void>();
   const wake = () => wakeSignal.resolve();
 
   const isPaused = () => breaker.isOpen || stopping.signal.aborted;
 
-  /** Processes a job in the next free slot. Requeues it if the slots are cleared or the worker is paused. */
+  /** Processes a job in the next free slot. Requeues it if the queue is cleared first or the worker is paused. */
   async function processInSlot(job: Job, jobRun: JobRun): Promise<JobOutcome> {
     let hasStarted = false;
     try {
@@ -79,7 +79,7 @@ export function startWorker(options: WorkerOptions) {
 
   async function run(job: Job, handler: JobHandler): Promise<void> {
     if ((await runner.run(job, handler)) === 'lost') canHaveOrphanedJobs = true;
-    // The next payload of the listing is unblocked now.
+    // The next payload of the listing is unblocked now, so the worker can claim it.
     if (slotLimit.pendingCount === 0) wake();
   }
 
@@ -90,9 +90,9 @@ export function startWorker(options: WorkerOptions) {
     await Promise.all(orphanedJobs.map((job) => run(job, async () => ({ status: 'returned' }))));
   }
 
-  /** Claims jobs for the free slots and starts them. Returns whether it claimed any. */
+  /** Claims jobs for the free slots, and some ahead of them, and starts them. Returns whether it claimed any. */
   async function claim(): Promise<boolean> {
-    // Requeue them even while the worker is paused, because their leases are not renewed.
+    // Requeue orphaned jobs even while the worker is paused, because their leases are not renewed.
     if (canHaveOrphanedJobs) await requeueOrphanedJobs();
     if (isPaused() || performance.now() - claimedAt > MAX_PREFETCH_MS) slotLimit.clearQueue();
     // The second bound limits the jobs whose outcomes are still being stored.
@@ -108,7 +108,7 @@ export function startWorker(options: WorkerOptions) {
     const jobs = await claimJobs(db, { worker, leaseMs, count, lastSource });
     lastSource = jobs.at(-1)?.sourceSlug ?? lastSource;
     const runs = jobs.map((job) => run(job, (jobRun) => processInSlot(job, jobRun)));
-    // A claim that was in progress at the stop returns its jobs.
+    // A claim that was in progress at the stop returns its jobs, and the stop waits until they are requeued.
     if (stopping.signal.aborted) await Promise.all(runs);
     return jobs.length > 0;
   }

@@ -15,9 +15,9 @@ export type ListingSelection = {
   listingId?: number | undefined;
   /** Selects only listings with a larger ID. */
   after?: number | undefined;
-  /** Selects only listings without an extraction by this prompt and model. */
+  /** Selects only listings whose payload this prompt and model have neither extracted nor rejected. */
   outdated?: ExtractorVersion | undefined;
-  /** Selects only listings with images that lack a description by this prompt and model. */
+  /** Selects only listings with images that lack both a description and a lasting error of this prompt and model. */
   outdatedImages?: DescriberVersion | undefined;
 };
 
@@ -90,8 +90,8 @@ export function findListings(db: Kysely<Tables>, selection: ListingSelection, li
   );
 }
 
-/** Adds the cost of an extraction to the cost of its payload. */
-export async function addExtractionCost(
+/** Adds the model usage of an extraction to the total of its raw record. */
+export async function addExtractionUsage(
   db: Kysely<Tables>,
   rawId: number,
   usage: ModelUsage,
@@ -101,7 +101,7 @@ export async function addExtractionCost(
     where id = ${rawId}`.execute(db);
 }
 
-/** Records that a prompt and model found no listing in a payload. Later runs skip the payload. */
+/** Records that a prompt and model found no listing in a payload. Later runs with `outdated` skip the payload. */
 export async function recordRejection(
   db: Kysely<Tables>,
   { listingId, rawId }: { listingId: number; rawId: number },

@@ -20,7 +20,7 @@ import type { ClaimResult } from '../queue/job-types.ts';
 import { createClaimantName } from '../queue/worker.ts';
 import type { Tables } from '../tables.ts';
 import {
-  addExtractionCost,
+  addExtractionUsage,
   countListings,
   findListingKeys,
   findListings,
@@ -42,8 +42,8 @@ export type RepeatedExtraction = {
 };
 
 /**
- * Outcome of extracting a payload again. `payload_gone`: the payload was removed. `in_progress`: a newer payload is
- * unfinished. `not_a_listing`: the model finds no listing; the stored listing stays.
+ * Outcome of extracting a payload again. `payload_gone`: the payload was removed. `in_progress`: a payload of the
+ * listing is unfinished. `not_a_listing`: the model finds no listing; the stored listing stays.
  */
 export type ExtractionOutcome =
   | ({ outcome: 'read' } & RepeatedExtraction)
@@ -52,9 +52,9 @@ export type ExtractionOutcome =
   | { outcome: 'failed'; listingId: number; error: ModelError };
 
 /**
- * Outcome of storing an extraction. `changed`: the listing has a newer or unfinished payload. `incomplete`: the model
- * failed after the write, on the embedding or the images. `queued`: a worker finishes the job. `kept`: nothing changed.
- * `failed`: the payload failed.
+ * Outcome of storing an extraction. `changed`: the payload was removed, or the listing has a newer or unfinished one.
+ * `incomplete`: the model failed after the write, on the embedding or the images. `queued`: a worker finishes the job.
+ * `kept`: nothing changed. `failed`: the job ended `failed` or `invalid`.
  */
 export type WriteOutcome =
   | { outcome: 'written' | 'changed' }
@@ -62,8 +62,8 @@ export type WriteOutcome =
 
 /**
  * Outcome of describing the images of a listing again. `described`: every image has a new description or a recorded
- * error. `left`: the last payload was removed or is not completed, or a newer payload is unfinished. `failed`: the
- * payload and the remaining images are unchanged.
+ * error. `left`: the last payload was removed or is not completed, or a payload of the listing is unfinished. `failed`:
+ * the payload and the remaining images are unchanged.
  */
 export type ImageReprocessOutcome = { listingId: number } & (
   | { outcome: 'described' | 'left' }
@@ -103,15 +103,16 @@ export function createReprocessService(
     const { id: listingId, raw_id: rawId, payload } = listing;
     if (listing.has_unfinished_payload) return { outcome: 'in_progress', listingId };
     if (payload === null) return { outcome: 'payload_gone', listingId };
-    const cost = createModelUsageCounter();
+    const usage = createModelUsageCounter();
     let extractionRecord: ExtractionRecord;
     try {
-      extractionRecord = await extractListing(model, payload, { signal, observe: cost.observe });
+      extractionRecord = await extractListing(model, payload, { signal, observe: usage.observe });
     } catch (error) {
       if (signal.aborted || !(error instanceof ModelError)) throw error;
       return { outcome: 'failed', listingId, error };
     } finally {
-      if (!dryRun && cost.getUsage().calls > 0) await addExtractionCost(db, rawId, cost.getUsage());
+      if (!dryRun && usage.getUsage().calls > 0)
+        await addExtractionUsage(db, rawId, usage.getUsage());
     }
     const reason = findRejectionReason(extractionRecord);
     if (reason !== undefined) {
@@ -131,7 +132,7 @@ export function createReprocessService(
     count: (selection: ListingSelection): Promise<number> => countListings(db, selection),
 
     /**
-     * Extracts the stored payloads of the selected listings again, in ID order. It stores only costs
+     * Extracts the stored payloads of the selected listings again, in ID order. It stores only the model usage
      * and rejections, and nothing with `dryRun`.
      * @throws ModelError if a failure is systemic, or after ten consecutive failures.
      */
@@ -191,14 +192,14 @@ export function createImageReprocessService(
   }
 
   return {
-    /** Returns the number of selected listings with outdated descriptions. */
+    /** Returns the number of selected listings with outdated descriptions; 0 with `MODEL_VISION=off`. */
     count: async (selection: ListingSelection): Promise<number> =>
       outdatedImages === undefined ? 0 : countListings(db, { ...selection, outdatedImages }),
 
     /**
      * Describes the outdated images of the selected listings, in ID order. A later run resumes an interrupted one.
      * @param options.signal Stops the run after the work in progress.
-     * @throws ModelError if a failure is systemic, or after ten consecutive failures.
+     * @throws ModelError if a failure is systemic; the last error after ten consecutive failures.
      */
     describe: (
       selection: ListingSelection,

@@ -5,12 +5,12 @@ const PAGE_SIZE = 64;
 
 const MAX_CONSECUTIVE_FAILURES = 10;
 
-/** HTTP statuses that indicate a wrong server URL, API key or model name. */
+/** HTTP statuses that affect every request, such as those for a wrong server URL, API key or model name. */
 const MISCONFIGURATION_STATUSES: ReadonlySet<number | undefined> = new Set([
   401, 402, 403, 404, 405, 407, 421,
 ]);
 
-/** Returns whether a failure affects every listing: an outage, a wrong key, or a missing model. */
+/** Returns whether a failure of the model affects every listing, such as an outage, a wrong key or a missing model. */
 export function isSystemicFailure(error: unknown): error is ModelError {
   if (!(error instanceof ModelError)) return false;
   const { code, status = 0, retryable } = error;
@@ -25,7 +25,7 @@ export function isSystemicFailure(error: unknown): error is ModelError {
  * @param options.list Returns the first listings after an ID.
  * @param options.work Processes one listing. An exception stops the iteration.
  * @param options.signal Stops the iteration and drops the results of work in progress.
- * @throws ModelError if a failure is systemic, or after ten consecutive failures.
+ * @throws ModelError if a failure is systemic; the last error after ten consecutive failures.
  */
 export async function* walkListings<
   Row extends { id: number },

@@ -27,8 +27,9 @@ export type Lookup = (hostname: string) => Promise<ResolvedAddress[]>;
 
 /**
  * Creates a check against server-side request forgery, which returns the IP addresses of a URL's host. It throws
- * FetchError unless the URL is `http` or `https`, has no credentials, and every address is global or allowed. Connect
- * to the returned addresses, because a second lookup may return different ones. Contract 4, Images.
+ * FetchError unless the URL is `http` or `https`, has no credentials, and its host resolves and is allowed or has only
+ * global or allowed addresses. Connect to the returned addresses, because a second lookup may return different ones.
+ * Contract 4, Images.
  * @param options.allow SSRF_ALLOW: CIDR ranges, IP addresses and host names that are also allowed.
  */
 export function createUrlCheck(options: {
@@ -60,7 +61,7 @@ export function createUrlCheck(options: {
     if (url.username !== '' || url.password !== '') {
       throw new FetchError('The address must not contain a user name or password');
     }
-    // The URL parser has normalized decimal, octal and hexadecimal IPv4 hosts.
+    // The URL parser has normalized decimal, octal and hexadecimal IPv4 hosts, so they cannot bypass the check.
     const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
     const addresses = ipaddr.isValid(host)
       ? [{ address: host, family: host.includes(':') ? 6 : 4 }]
@@ -75,7 +76,7 @@ export function createUrlCheck(options: {
 }
 
 async function resolveHost(host: string, lookup: Lookup): Promise<ResolvedAddress[]> {
-  // Every failed lookup can be temporary, even ENOTFOUND.
+  // Every failed lookup can be temporary, even ENOTFOUND, so a retry may succeed.
   const addresses = await lookup(host).catch((cause: unknown) => {
     throw new FetchError('The host of the address was not found', { retryable: true, cause });
   });
@@ -106,7 +107,7 @@ function isGlobalAddress(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
   if (address instanceof ipaddr.IPv4) return address.range() === 'unicast';
   const embeddedAddresses = listEmbeddedAddresses(address);
   if (embeddedAddresses.length > 0) return embeddedAddresses.every(isGlobalAddress);
-  // 2000::/3 is the range for global use (RFC 4291 §2.4).
+  // Global addresses are allocated only from 2000::/3 (RFC 3587).
   return address.range() === 'unicast' && (getGroup(address, 0) & 0xe000) === 0x2000;
 }
 

@@ -18,7 +18,8 @@ export type FetchResponse = Pick<Awaited<ReturnType<typeof request>>, 'headers' 
 /**
  * Requests a URL within the rules of `createUrlCheck`, and follows up to five redirects, each checked and pinned again.
  * The caller closes the response.
- * @throws FetchError if the URL is not allowed; network errors.
+ * @throws FetchError if the URL or a redirect is malformed or not allowed, or after too many redirects;
+ *   `signal.reason`; network errors.
  */
 export type SafeFetch = (
   url: string,

@@ -169,7 +169,7 @@ const BANDS_PER_BLOCK = 2 ** 5;
 /** Room count that shares one term with all higher counts. */
 const MAX_INDEXED_ROOMS = 10;
 
-/** Price or area whose step all larger amounts share. */
+/** Upper bound of stored prices and areas, for ranges without a maximum. */
 const MAX_INDEXED_AMOUNT = 1e14;
 
 /** Relative tolerance, larger than any rounding error of a logarithm, and much smaller than a step. */
@@ -211,8 +211,8 @@ export function listIndexConditions(filters: SearchFilters): Expression<SqlBool>
 }
 
 /**
- * Returns the condition of the filters within a partial index; equivalent to `whereFilters`, but evaluated by the
- * index. Exact bounds are compared with `+ 0`, which keeps the planner from also reading a slow price index.
+ * Returns the condition of the filters within a partial index; equivalent to `whereFilters`, but with terms that the
+ * index evaluates. Exact bounds are compared with `+ 0`, which keeps the planner from also reading a slow price index.
  */
 export function whereFilterTerms(filters: ResolvedFilters): Expression<SqlBool> {
   const eb = expressionBuilder<Tables, 'property_listings'>();

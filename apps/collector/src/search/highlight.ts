@@ -80,7 +80,7 @@ function choosePassage(
   ];
 }
 
-/** Returns the last space before a position, or the position itself if no space is near. */
+/** Returns the last space at or before a position; if no space is near, the position, but never inside a character. */
 function findWordEdge(text: string, position: number): number {
   if (position <= 0) return 0;
   if (position >= text.length) return text.length;

@@ -25,9 +25,9 @@ export type NearestQuery = QueryVector & {
   /** Excludes listings with a larger ID. */
   newestId?: number | undefined;
   limit: number;
-  /** Number of candidates up to which all distances are computed without the index. */
+  /** Estimated number of candidates up to which all distances are computed without the index. */
   exactSearchThreshold?: number | undefined;
-  /** Number of candidates above which only the index is used. */
+  /** Estimated number of candidates above which an exact search never follows a search of the index. */
   maxExactCandidates?: number | undefined;
 };
 
@@ -46,11 +46,11 @@ const EF_SEARCH_BOUNDS = { min: 200, max: 1000, perHit: 2 };
 const DISTANCES_PER_INDEX_VISIT = 4;
 
 /**
- * Finds the listings with the smallest cosine distance to a vector; ties are ordered by ID. Ignores embeddings of other
- * models, because their distances are meaningless.
+ * Finds the listings with the smallest cosine distance to a vector; ties are ordered by ID. Ignores embeddings that are
+ * known to be of another model, because their distances are meaningless.
  *
  * The index does not know the filters, so it visits many useless neighbours if few listings match. In that case, and if
- * the index finds too few listings, all distances are computed.
+ * the index finds too few listings among at most `maxExactCandidates`, all distances are computed.
  */
 export async function findNearest(db: Kysely<Tables>, query: NearestQuery): Promise<Neighbour[]> {
   const {

@@ -76,8 +76,8 @@ function countNextBands(progress: { bandsRead: number; hitCount: number; maxMatc
 }
 
 /**
- * Finds the matches in the newest bands and the newest ID in one query. The client supplies `newestId`, so the query
- * limits it to the last ID.
+ * Finds the matches in the newest bands and the newest ID in one query. A client's cursor supplies `newestId`, so the
+ * query limits it to the last ID.
  */
 async function findNewestMatches(
   db: Kysely<Tables>,

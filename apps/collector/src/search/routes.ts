@@ -24,7 +24,7 @@ import { createSearchService, type SearchDeps } from './service.ts';
 
 export type SearchRouteDeps = SearchDeps & {
   dimensions: number;
-  /** Rate limits for each API key or client. Hybrid searches and matches count as full-text searches. */
+  /** Rate limits for each API key or client network. Hybrid searches and matches count as full-text searches. */
   limits: { fulltext: RateLimit; similar: RateLimit };
   metrics: Pick<Metrics, 'searchDuration'>;
 };
@@ -58,7 +58,7 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
   const fulltextBody = createRef<FulltextSearchRequest>('FulltextSearchRequest');
   const fulltextResponse = createRef<FulltextSearchResponse>('FulltextSearchResponse');
 
-  /** Records the duration of a search, unless it fails. */
+  /** Records the duration of a search, unless it fails, and adds it to the result. */
   async function measureSearch<Result extends object>(
     kind: string,
     search: Promise<Result>,

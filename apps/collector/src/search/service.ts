@@ -151,7 +151,8 @@ export function createSearchService({ db, model }: SearchDeps) {
   return {
     /**
      * Searches by words, and ranks by cover density. Specification 001, Behaviour rules.
-     * @throws ProblemError `validation_failed` if a filter is invalid or the cursor belongs to a different search.
+     * @throws ProblemError `validation_failed` if a filter is invalid, or if the cursor is invalid or belongs to
+     *   a different search.
      */
     fulltext: (request: FulltextSearchRequest) => searchRanked('fulltext', request),
 
@@ -318,8 +319,8 @@ async function loadListings(
 }
 
 /**
- * Returns the first listings of groups of likely duplicates, by group, including listings that the search did not
- * find.
+ * Returns the IDs of the first listings of groups of likely duplicates, by group, including listings that the search
+ * did not find. Archived listings are included only if the search includes them.
  */
 async function listGroupMembers(
   db: Kysely<Tables>,

@@ -6,7 +6,7 @@ import { createOutageError } from '@oselya/testing/database';
 import fc from 'fast-check';
 import { createAdmissionLimit, mapInOrder } from '../../src/async/concurrency.ts';
 import { createGroupCommit } from '../../src/async/group-commit.ts';
-import { repeat } from '../../src/async/wait.ts';
+import { rejectOnAbort, repeat } from '../../src/async/wait.ts';
 import { createGaugeCollector } from '../../src/metrics.ts';
 
 /** Creates a `map` function whose calls run until the test ends them. */
@@ -272,4 +272,13 @@ test('A scrape does not wait for its reading and shows the old value for five mi
   readings[1]?.resolve(2);
   await tick();
   assert.equal(state.gaugeValue, 2);
+});
+
+test('Work that fails after an abort crashes no process', async () => {
+  const stopError = new Error('stopped');
+  const { promise, reject } = Promise.withResolvers<never>();
+  await assert.rejects(rejectOnAbort(AbortSignal.abort(stopError), promise), stopError);
+  // Node would end the process because of an unhandled rejection.
+  reject(new Error('the work failed later'));
+  await tick();
 });

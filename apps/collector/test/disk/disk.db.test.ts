@@ -132,7 +132,7 @@ suite('A full disk', () => {
       );
     });
     collector = await startCollector(database, env);
-    // The first request opens descriptors that stay open.
+    // The first request opens descriptors that stay open, so it precedes the leak checks.
     assert.equal(
       (await sendForm(collector.url, createForm(createPayload(), [firstImage]))).status,
       200,

@@ -134,7 +134,7 @@ const AGENCY_FLAT = {
   currency: 'USD',
   phones: ['+380 00 555 66 77'],
   text: formatDescription('двокімнатну квартиру на Салтівці'),
-  // Image 40 is the agency's logo.
+  // Image 40 is the agency's logo, which its other listings show too.
   images: createImages([40, 41, 42, 43, 44]),
 } satisfies Partial<ComparedListing>;
 

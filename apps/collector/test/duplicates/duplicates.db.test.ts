@@ -322,7 +322,7 @@ function createRandom(seed: number): (limit: number) => number {
   };
 }
 
-/** Returns the pairs of active listings with equal or adjacent areas. */
+/** Returns the pairs of live listings with equal or adjacent areas. */
 async function computeExpectedPairs(): Promise<DuplicatePair[]> {
   const rows = await db
     .selectFrom('property_listings')

@@ -85,7 +85,7 @@ test('Missing and outdated embeddings are made, of archived listings too', async
   assert.deepEqual([report.outdated, report.embedded], [2, 2]);
 });
 
-/** Returns the model calls of each payload, and the input tokens of all payloads. */
+/** Returns the model calls of each raw record, and the sum of their input tokens. */
 async function readCosts() {
   const rawRecords = await db
     .selectFrom('raw_data')

@@ -113,9 +113,9 @@ const anyValue: Generator = (random) =>
   ])(random);
 
 /**
- * Returns valid bodies with one or two invalid or unknown members. One body in twenty is truncated or not an object.
- * The same seed gives the same bodies.
- * @param good Creates a valid body.
+ * Returns bodies with one or two hostile members and, in one of twenty, an unknown one. One body in twenty is truncated
+ * or any value. The same seed gives the same bodies.
+ * @param options.good Creates a valid body.
  */
 export function createHostileBodies(
   count: number,
@@ -187,7 +187,7 @@ const HEADER_TEXTS = [
   ...splitWords('http://evil.test cross-site for=_;by="[:: 127.0.0.1,::1,x [::1 a:99999999'),
 ].concat(['Bearer ', 'Bearer \u00ff', 'Basic Og==', '"a", "b"', '\t', '', 'x'.repeat(20_000)]);
 
-/** Invalid path segments and query values. */
+/** Path segments and query values that are invalid or name nothing. */
 const SEGMENTS = [
   ...splitWords(
     '0 -1 01 1e3 1.0 9007199254740993 9999999999999999 99999999999999999999 1;a [1] {id}',
@@ -203,13 +203,13 @@ const CURSORS = [
   ...splitWords('["x","y"] {"id":1e400} 1:1 0:-1 1.1 a\0b \u00ff'),
 ];
 
-/** Unknown query parameters. */
+/** Unknown or malformed query parameters. */
 const QUERY_PAIRS = splitWords('a & = % # __proto__=1 limit[]=1 limit[a]=1 %00=%ff');
 
 /**
  * Returns requests to a route as bytes. The first is valid; most others have an invalid path, query, headers or body.
  * The same seed gives the same requests.
- * @param sha256 Hash of a stored image.
+ * @param options.sha256 Hash of a stored image.
  */
 export function createHostileRequests(
   route: Route,
@@ -255,7 +255,7 @@ function createBodies({ body }: Route, count: number, seed: number) {
     const hostile = createHostileBodies(count, { seed, schema, good: () => example });
     return { type, good: JSON.stringify(example), hostile };
   }
-  // Other tests cover the bytes of forms and images.
+  // Other tests cover the bytes of forms and images, so only the metadata is hostile.
   const metadata = JSON.parse((example as { metadata: string }).metadata) as object;
   const names = Object.keys(metadata).map((name) => [name, { type: 'string' }]);
   const properties = Object.fromEntries(names) as ObjectSchema['properties'];

@@ -98,7 +98,7 @@ async function startTestWorker({
   return { ...modelWorker, [Symbol.asyncDispose]: dispose };
 }
 
-/** Waits until all payloads end, and checks them. Returns the number of descriptions, and the rejections. */
+/** Waits until all jobs end, and checks their outcome. Returns the number of descriptions, and the rejections. */
 async function checkOutcome(hasTimeouts = false) {
   const rawRecords = await until('all jobs to end', async () => {
     const records = await db.selectFrom('raw_data').selectAll().execute();

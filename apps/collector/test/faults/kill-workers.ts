@@ -107,7 +107,7 @@ export function startWorkerProcess(settings: WorkerSettings) {
 
 const PARALLEL_WORKERS = 3;
 /** Number of kills at random times. */
-const RANDOM_KILL_COUNT = getRepetitions({ soak: 50, ci: 2 });
+const RANDOM_KILL_COUNT = getRepetitions({ soak: 50, ci: 1 });
 /** Maximum time that a worker runs before it is killed at a random time. */
 const MAX_WORK_MS = 400;
 const SIDE_COUNT = getRepetitions({ soak: 2, ci: 1 });

@@ -25,7 +25,7 @@ import { createRandom, getKey, getPrice, startIngest } from './load.ts';
 const CONNECTION_NAME = 'collector-to-be-killed';
 const SOURCE = 'killed';
 const COLLECTOR_COUNT = 2;
-const KILLS_PER_COLLECTOR = getRepetitions({ soak: 8, ci: 2 });
+const KILLS_PER_COLLECTOR = getRepetitions({ soak: 8, ci: 1 });
 const SENDER_COUNT = 8;
 /** Maximum random delay before a kill. */
 const MAX_WORK_MS = 200;

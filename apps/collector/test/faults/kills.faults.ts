@@ -45,8 +45,8 @@ import { startProxy, type FaultPoint } from './proxy.ts';
 const KILLED_CONNECTION_NAME = 'worker-to-be-killed';
 const CUT_CONNECTION_NAME = 'worker-to-be-cut';
 
-const EMBEDDED_KILL_COUNT = getRepetitions({ soak: 10, ci: 3 });
-const EMBEDDED_PAYLOAD_COUNT = getRepetitions({ soak: 60, ci: 30 });
+const EMBEDDED_KILL_COUNT = getRepetitions({ soak: 10, ci: 1 });
+const EMBEDDED_PAYLOAD_COUNT = getRepetitions({ soak: 60, ci: 10 });
 const TIMEOUT_MS = getRepetitions({ soak: 60, ci: 8 }) * 60_000;
 
 const database = process.env['TEST_DATABASE_URL'] === undefined ? undefined : await openDatabase();
@@ -95,7 +95,7 @@ if (database?.url !== undefined) {
       dataDir,
       imageHost: host.url,
     };
-    // The first job opens resources that remain open.
+    // The first job opens resources that remain open, so it precedes the leak checks.
     await processWithCut(target);
     for (const faultPoint of STATEMENT_KILL_POINTS) {
       const checkLeaks = await createResourceLeakCheck({ database, dataDir, host });

@@ -211,7 +211,7 @@ export async function startLoad(
   };
 }
 
-/** Waits until all payloads have ended. */
+/** Waits until all jobs have ended. */
 export async function waitUntilEnded(db: Kysely<Tables>, limitMs: number): Promise<void> {
   await until('all payloads to end', async () => (await countUnfinished(db)) === 0, limitMs);
 }
@@ -224,8 +224,8 @@ export async function countUnfinished(db: Kysely<Tables>): Promise<number> {
 }
 
 /**
- * Checks that each accepted payload is stored once and has ended, without an open claim, and that
- * the current payload of each listing is the newest completed one.
+ * Checks that each accepted payload is stored once, that its job ended `completed` or `invalid` without an open claim,
+ * and that the current payload of each listing is the newest completed one.
  * @returns The counts as numbers and as text for a diagnostic.
  */
 export async function checkCounts(

@@ -88,7 +88,7 @@ export async function startProxy(
   url.hostname = '127.0.0.1';
   url.port = String((server.address() as AddressInfo).port);
   const close = async () => {
-    // Node does not exit if a closing socket is reset.
+    // Node does not exit if a closing socket is reset, so destroy the sockets without a reset.
     for (const { downstream, upstream } of connections) {
       downstream.destroy();
       upstream.destroy();

@@ -131,7 +131,7 @@ test('A JPEG is upright, scaled, on white, without metadata, and of the first fr
 });
 
 suite('Fingerprints', () => {
-  /** Draws a room: grey rectangles that differ by seed. */
+  /** Draws a room: rectangles that differ by seed. */
   function drawRoom(seed: number): Sharp {
     let state = seed;
     const getRandom = (below: number) => {

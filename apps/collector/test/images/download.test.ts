@@ -253,7 +253,7 @@ test('Twenty aborted downloads leave no descriptor open', async () => {
       assert.ok(result.status === 'rejected' && result.reason === reason);
     }
   };
-  // The first download opens descriptors that stay open.
+  // The first download opens descriptors that stay open, so it precedes the initial count.
   await abortAll(1, 0);
   await until('the host to be alone', async () => (await readdir(folder)).length === 0);
   const initialCount = await countOpenDescriptors();

@@ -223,7 +223,7 @@ test('Uploads are recorded with their outcomes, also when the stage is repeated'
 test('An image of 50 MiB is stored, and a larger image is not', async () => {
   const { bytes } = await putImage('/small.png', 'png', { colour: 'salmon' });
   const paddingBytes = MAX_IMAGE_BYTES - bytes.length;
-  // Decoders ignore bytes after the end of an image.
+  // Decoders ignore bytes after the end of an image, so padding sets the size of the file.
   content.set('/exact.png', Buffer.concat([bytes, Buffer.alloc(paddingBytes)]));
   content.set('/over.png', Buffer.concat([bytes, Buffer.alloc(paddingBytes + 1)]));
   const urls = [`${hostUrl}/exact.png`, `${hostUrl}/over.png`];

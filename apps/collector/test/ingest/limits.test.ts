@@ -133,7 +133,7 @@ await app.register(registerUploadRoutes, {
 });
 const url = await app.listen({ port: 0 });
 
-/** Sends files of the given sizes without a declared length. */
+/** Sends files of the given sizes, in bytes, without a declared length. */
 async function sendFiles(sizes: readonly number[], metadataPart = createMetadataPart()) {
   const files = sizes.map((bytes, index) => createImagePart(`${index}.png`, Buffer.alloc(bytes)));
   const response = await fetch(`${url}/ingest/with-images`, {

@@ -24,7 +24,7 @@ import { openUploads } from './uploads.ts';
 const PATH = '/api/v1/ingest/with-images';
 const KIBIBYTE = 1024;
 const { database, db, folder, collector, count, waitUntilResourcesAreFree } = await openUploads();
-// An additional collector in this process needs a separate folder, since a process locks its folder.
+// Additional collectors use a separate folder, so that tests count the temporary files of one collector only.
 const otherFolder = await openFolder();
 const settings = {
   DATA_DIR: otherFolder,

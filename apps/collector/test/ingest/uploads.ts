@@ -34,14 +34,14 @@ export async function openUploads() {
   const folder = join(root, 'a/b/c/d');
   await mkdir(folder, { recursive: true });
 
-  /** Starts a collector, by default with a separate folder, since a process locks its folder. */
+  /** Starts a collector without a worker, by default with a separate data folder. */
   const start = (env: Record<string, string> = {}) =>
     startCollector(database, { COLLECTOR_WORKER: 'false', ...env });
   const collector = await start({ DATA_DIR: folder, COLLECTOR_INGEST_PER_MINUTE: '0' });
   const send = (form: FormData | string | undefined, headers?: Record<string, string>) =>
     sendForm(collector.url, form, headers);
 
-  // The first request opens resources that remain open, such as the temporary folder.
+  // The first request opens resources that remain open, such as the temporary folder, so it precedes the leak check.
   const firstForm = createForm(createPayload(), [await createImageFile('linen')]);
   assert.equal((await send(firstForm)).status, 200);
   // The connection for notifications stays open too.

@@ -287,7 +287,7 @@ test('Every failure has a documented status', async () => {
     [500, 'internal_error', 'failed'],
     // Another worker has the claim.
     [503, 'lease_lost', 'processing'],
-    // A payload without images returns to the queue.
+    // A payload without uploads returns to the queue.
     [503, 'interrupted', 'pending'],
   ];
   for (const [status, code, rawRecord] of rawEndings) {

@@ -17,7 +17,7 @@ const database = await openDatabase();
 const { db } = database;
 const collector = await startCollector(database);
 
-/** Sends a payload and waits until its job has created the listing. */
+/** Sends a payload, waits until its job ends, and checks that it is completed. Returns the raw record. */
 async function processCompletely(payload: object): Promise<RawRecord> {
   const rawRecord = await processPayload(collector, payload);
   assert.equal(rawRecord.status, 'completed', JSON.stringify(rawRecord.error));

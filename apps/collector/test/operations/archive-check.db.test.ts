@@ -149,7 +149,7 @@ function createSourceCheck(
     fetch: async (url, { signal }) => {
       requestedUrls.push(url);
       const status = await respond(url, signal);
-      // The check reads only the status.
+      // The check only reads the status and closes the response.
       return { status, close: () => Promise.resolve() } as Awaited<ReturnType<SafeFetch>>;
     },
     metrics,

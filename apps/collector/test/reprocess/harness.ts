@@ -16,7 +16,7 @@ import {
 import type { ListingSelection } from '../../src/reprocess/repository.ts';
 import { createCountingModel, log, emptyImageService } from '../support/pipeline.ts';
 
-/** Creates a model with a different name that extracts a different number of rooms. */
+/** Creates a model with a different name, whose extractions differ by `change`: by default in the number of rooms. */
 export function createBetterModel(
   change: (read: Extraction) => Partial<Extraction> = () => ({ rooms: 9 }),
 ) {

@@ -184,7 +184,7 @@ test('A failure that affects every listing ends the run', async () => {
   const harness = createHarness(db);
   for (let index = 0; index < 20; index += 1) await harness.process(createPayload());
   const rowsBefore = await readAllRows(db);
-  // Maximum calls: one per slot; or ten consecutive failures, plus the calls already in progress.
+  // Maximum calls: one per slot; or ten consecutive failures, plus the calls that run ahead (twice the slots).
   for (const [code, status, maxCalls] of [
     ['MODEL_UNREACHABLE', undefined, 4],
     ['MODEL_MISCONFIGURED', undefined, 4],

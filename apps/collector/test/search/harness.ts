@@ -145,7 +145,7 @@ export function getListingIds(body: { items: { listing: { listing_id: number } }
   return body.items.map(({ listing }) => listing.listing_id);
 }
 
-/** Returns a point on a circle. The distance from angle 0 grows with the angle. */
+/** Returns a point on a circle. The distance from angle 0 grows with the angle up to 180 degrees. */
 export const createPointAtAngle = (degrees: number) => [
   Math.cos((degrees * Math.PI) / 180),
   Math.sin((degrees * Math.PI) / 180),

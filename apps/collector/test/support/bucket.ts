@@ -10,7 +10,7 @@ export async function startBucket() {
   const objects = new Map<string, Buffer>();
   const requests: string[] = [];
   const state = {
-    /** Whether the server resets every connection. */
+    /** Whether the server closes every connection without a response. */
     isDown: false,
     /** Number of upcoming requests that get 503 SlowDown. */
     slowDownCount: 0,

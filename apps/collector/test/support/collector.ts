@@ -10,8 +10,8 @@ import type { Tables } from '../../src/tables.ts';
 import { log, createPayload, MINIMAL_ENV } from './pipeline.ts';
 
 /**
- * Starts a collector on a database, by default the one of DATABASE_URL. The collector stops after the tests of the
- * file.
+ * Starts a collector on a database; if undefined, on the one of `env.DATABASE_URL` or an embedded one in a new folder.
+ * The collector stops after the tests of the file.
  */
 export async function startCollector(
   database: TestDatabase<Tables> | undefined,

@@ -214,7 +214,7 @@ export async function claimJob(db: Kysely<Tables>): Promise<Job> {
   return job;
 }
 
-/** Creates a harness that runs payloads one after another, like a worker with one slot. */
+/** Creates a harness that runs jobs one after another, like a worker with one slot. */
 export function createHarness(db: Kysely<Tables>, overrides: Partial<PipelineDeps> = {}) {
   const metrics = createMetrics(new Registry());
   const deps: PipelineDeps = {
@@ -234,7 +234,7 @@ export function createHarness(db: Kysely<Tables>, overrides: Partial<PipelineDep
     return runner.run(job, (run) => runPipeline(job, run, input));
   }
 
-  /** Stores and runs a payload, and returns its record. */
+  /** Stores a payload, runs the next job, and returns the raw record of the payload. */
   async function process(payload: Payload) {
     const rawId = await store(db, payload);
     await runNext();
@@ -488,7 +488,7 @@ function toExplainStatement(node: RootOperationNode): RootOperationNode {
 
 /**
  * Explains the `sql` statements of a function. Each statement returns no rows to the function.
- * @returns The indexes and node kinds of the plans, and the number of payloads that the statements read.
+ * @returns The indexes and node kinds of the plans, and the number of raw records that the statements read.
  */
 export async function explain(db: Kysely<Tables>, work: (db: Kysely<Tables>) => Promise<unknown>) {
   const nodes: Plan[] = [];

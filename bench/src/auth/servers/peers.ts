@@ -56,7 +56,7 @@ async function startBetterAuth(
     emailAndPassword: { enabled: true },
     session: { cookieCache: { enabled: hasCookieCache, maxAge: 5 * 60 } },
     advanced: { database: { joins: hasJoins } },
-    // All requests come from one address, so the rate limit would reject all but the first hundred.
+    // All requests come from one address, so the rate limit would reject most of them (100 in ten seconds are allowed).
     rateLimit: { enabled: false },
     telemetry: { enabled: false },
     logger: { disabled: true },

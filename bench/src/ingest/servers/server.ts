@@ -5,7 +5,7 @@ import { cpuMs } from '../../process/server.ts';
 /** Settings of a server. */
 export type Settings = {
   databaseUrl: string;
-  /** Size of the database pool. */
+  /** Size of a peer's database pool; the collector uses its default, which is the same. */
   poolSize: number;
   /** Queue behind the ingest route; undefined for the collector. */
   peer: 'graphile-worker' | 'pg-boss' | undefined;

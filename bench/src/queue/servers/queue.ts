@@ -11,7 +11,7 @@ export type Queue = {
   /**
    * Starts running jobs, which do nothing, with the given concurrency.
    * @param onJob Called when a job starts.
-   * @returns A function that stops the queue after the jobs in progress end.
+   * @returns A function that stops the queue. A stopped peer may leave jobs in progress unfinished.
    */
   work(options: {
     concurrency: number;
@@ -21,7 +21,7 @@ export type Queue = {
   countRemaining(): Promise<number>;
 };
 
-/** Settings of graphile-worker's local queue. */
+/** Settings of graphile-worker's local queue and of its batches of completed jobs. */
 export type Batching = { localQueueSize: number; completeJobBatchDelayMs: number };
 
 /** Connects a queue to its database. */
@@ -32,7 +32,7 @@ type OpenQueue = (settings: {
   batching?: Batching | undefined;
 }) => Promise<Queue>;
 
-/** Results of running empty jobs for a fixed time. */
+/** Results of running empty jobs for a limited time. */
 export type DrainResult = {
   /** Number of jobs that ended after the warm-up, read from the database. */
   jobs: number;
@@ -88,7 +88,7 @@ function createMethods(open: OpenQueue) {
       queue = await open(settings);
     },
 
-    /** Fills the queue and runs its jobs for the given number of seconds. */
+    /** Fills the queue and, after a warm-up, runs its jobs for the given number of seconds or until all have ended. */
     async drain({
       jobs,
       seconds,

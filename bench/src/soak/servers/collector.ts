@@ -6,9 +6,9 @@ import { memory } from '../../process/server.ts';
 
 /** Resource usage of a process. */
 export type ProcessResources = {
-  /** Resident memory of the process. */
+  /** Resident memory of the process after garbage collection. */
   rssMiB: number;
-  /** Used heap after garbage collection. */
+  /** Used heap and external buffers after garbage collection. */
   heapMiB: number;
   /** Number of open files and connections. */
   descriptors: number;

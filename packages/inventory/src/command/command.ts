@@ -25,7 +25,7 @@ export type Command = {
   help: string;
   /**
    * Runs the command. Returns the exit status: 0 for success, 1 for problems, 2 for unreadable input.
-   * @throws UsageError
+   * @throws UsageError, WriteError.
    */
   run(argv: string[], context: Context): Promise<number>;
 };
@@ -33,7 +33,7 @@ export type Command = {
 /** Thrown for invalid arguments or unusable files. The one-line message names the error and its remedy. */
 export class UsageError extends Error {
   override name = 'UsageError';
-  /** Arguments of the related help command, such as `validate --help`. */
+  /** Arguments of a command that explains more, such as `validate --help` or `validate FILE`. */
   readonly helpArguments: string | undefined;
 
   constructor(
@@ -131,7 +131,7 @@ export const INPUT_FORMAT_OPTION = { 'input-format': createChoiceOption(...INVEN
 export const INPUT_FORMAT_HELP =
   '  --input-format json|jsonl|yaml    the format of FILE, whatever its name';
 
-/** Thrown if output cannot be written. The one-line message names the error and its remedy. */
+/** Thrown if output cannot be written. The one-line message names the error, and the remedy for a full disk. */
 export class WriteError extends Error {
   override name = 'WriteError';
 }
@@ -140,8 +140,8 @@ const CLOSED_STREAM_CODES = new Set(['EPIPE', 'ERR_STREAM_DESTROYED']);
 const MAX_WRITE_CHARACTERS = 64 * 1024;
 
 /**
- * Writes to a stream with backpressure. Drops output and sets `isClosed` after the reader closes the stream, as `head`
- * does.
+ * Writes to a stream with backpressure. Drops output and sets `isClosed` after an error, or after the reader closes the
+ * stream, as `head` does.
  */
 export class Printer {
   isClosed = false;
@@ -175,7 +175,7 @@ export class Printer {
   }
 
   /**
-   * Writes strings as they are generated. Stops if the reader closes the stream.
+   * Writes strings in batches as they are generated. Stops if the reader closes the stream.
    * @throws WriteError if a string cannot be written.
    */
   async writeAll(pieces: Iterable<string>): Promise<void> {

@@ -95,7 +95,8 @@ export class RepeatedIdError extends Error {
 }
 
 /**
- * Compares two inventories by the IDs of their records (Contract 5). Holds the older inventory in memory.
+ * Compares two inventories by the IDs of their records (Contract 5). Holds the older inventory, the IDs of the newer
+ * one and the differences in memory.
  * @throws RepeatedIdError, and errors of the iterables.
  */
 export async function diffInventories(

@@ -69,7 +69,7 @@ export const exportCommand: Command = {
 /** Name in a hosts file (RFC 952, RFC 1123 §2.1). */
 const HOST_NAME_PATTERN = /^[a-z\d]([a-z\d-]*[a-z\d])?(\.[a-z\d]([a-z\d-]*[a-z\d])?)*$/i;
 
-/** Formats one line per IP address with its domains, in record order. */
+/** Formats one line per IP address with its domains, in record order. Counts the skipped records. */
 function formatHostsFile(records: readonly EndpointRecord[]) {
   const namesByAddress = new Map<string, Set<string>>();
   let skippedCount = 0;
@@ -124,7 +124,7 @@ function getScrapeScheme(protocol: string): 'http' | 'https' | '' | null {
   return protocol === 'tcp' || getTransport(protocol) === undefined ? '' : null;
 }
 
-/** Returns the blackbox target of an endpoint: a URL for HTTP, otherwise `host:port` for a TCP connection. */
+/** Returns the blackbox target: a URL for HTTP, null for UDP, otherwise `host:port` for a TCP connection. */
 function toBlackboxTarget(record: EndpointRecord, endpoint: Endpoint): TargetGroup | null {
   const { host, port, protocol, url } = endpoint;
   if (getTransport(protocol) === 'udp') return null;

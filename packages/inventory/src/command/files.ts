@@ -50,7 +50,7 @@ export async function resolveSingleFile(args: readonly string[], purpose: string
 
 async function findMatches(pattern: string): Promise<string[]> {
   const files = await Array.fromAsync(glob(pattern), async (path) => {
-    // Folders and pipes match too. A broken link is reported by the later read.
+    // Skips folders and pipes, which match too. Keeps a broken link, which the later read reports.
     const stats = await stat(path).catch(() => null);
     return stats === null || stats.isFile() ? [path] : [];
   });
@@ -114,7 +114,7 @@ export async function selectRecords(
 /**
  * Reads the text of a configuration or other file. With `io`, `-` means standard input.
  * @param advice Advice for a file that exceeds the size limit.
- * @throws UsageError if the file cannot be read, is not UTF-8, or exceeds the size limit.
+ * @throws UsageError if the file cannot be read, is compressed, is not UTF-8, or exceeds the size limit.
  */
 export async function readText(
   file: string,

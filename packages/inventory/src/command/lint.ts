@@ -126,7 +126,7 @@ async function openBaseline(file: string | undefined, isUpdate: boolean): Promis
   });
 }
 
-/** Writes the findings to the baseline. Returns a note for the log. */
+/** Writes the findings to the baseline if all files were read to the end. Returns a note for the log. */
 async function updateBaseline(
   file: string,
   baseline: Baseline,
@@ -153,7 +153,8 @@ function isFullyRead({ isComplete, status }: FileResult): boolean {
 }
 
 /**
- * Applies all fixes to files, holding one file in memory at a time. Skips unreadable files, which the check reports.
+ * Applies all fixes to files, holding one file in memory at a time. Skips files that are unreadable or not UTF-8, which
+ * the check reports.
  * @throws UsageError for standard input, special and compressed files, and for write failures.
  */
 async function fixFiles(
@@ -212,7 +213,7 @@ async function isSpecialFile(file: string): Promise<boolean> {
 }
 
 /**
- * Applies the fixes of findings to their text. Skips a fix if the text at its position has changed.
+ * Applies the fixes of findings to their text. Skips a fix if the text at its position has changed or is fixed already.
  * @returns The fixed text, and the number of applied fixes.
  */
 export function applyFixes(

@@ -102,7 +102,7 @@ async function printJson(observations: AsyncIterable<Observation>, out: Printer)
   return hasProblems;
 }
 
-/** Reads PEM certificates. @throws UsageError if the file contains no certificate or an invalid certificate. */
+/** Reads PEM certificates. @throws UsageError if the file is unreadable, or has no or an invalid certificate. */
 async function readCertificates(file: string): Promise<string> {
   const text = await readText(file);
   const header = '-----BEGIN CERTIFICATE-----';

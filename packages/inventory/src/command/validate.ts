@@ -64,7 +64,7 @@ export const validateCommand: Command = {
   },
 };
 
-/** Finds the problems of one inventory, as `validateInventory` does. */
+/** Function that finds the problems of one inventory, as `validateInventory` does. */
 type InventoryCheck = (
   source: InventorySource,
   options: ValidateOptions & { file: string },
@@ -72,7 +72,7 @@ type InventoryCheck = (
 
 const EXIT_STATUS = { valid: 0, invalid: 1, unreadable: 2 } as const;
 
-/** Checks files in sequence and prints the findings. Returns the highest exit status. */
+/** Checks files in sequence and prints the findings. Returns the highest exit status and the result of each file. */
 export async function checkFiles(
   files: readonly string[],
   values: OptionValues<typeof CHECK_OPTIONS>,

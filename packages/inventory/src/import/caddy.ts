@@ -68,8 +68,9 @@ function ignoreBlock(lines: Lines): void {
 }
 
 /**
- * Returns whether a line opens a site block. Other blocks are global options, snippets `(name)` and named routes
- * `&(name)`.
+ * Returns whether a line begins a site, with or without braces. Other blocks are global options, snippets `(name)` and
+ * named routes `&(name)`. Records other lines without a block as skipped.
+ * @throws ImportError for a brace without a space before it.
  */
 function isSite(head: Line, result: ImportResult): boolean {
   const { words, hasBlock, number } = head;
@@ -174,7 +175,7 @@ function isVariable(words: readonly string[]): boolean {
  * Yields the lines of a Caddyfile, and null at the end of each block. A trailing comma continues a list of addresses
  * on the next line. A site without braces is the only site and extends to the end of the file.
  * https://caddyserver.com/docs/caddyfile/concepts#structure
- * @throws ImportError for unclosed blocks and quotes, and for blocks that are nested too deep.
+ * @throws ImportError for unclosed blocks, quotes and heredocs, unmatched braces, and blocks that are nested too deep.
  */
 function* readLines(source: string): Generator<Line | null> {
   const openBlockLines: number[] = [];
@@ -215,7 +216,7 @@ function* readLines(source: string): Generator<Line | null> {
 /** A word, a quoted string or a heredoc. `isQuoted` is true for quoted strings and heredocs. */
 type Token = { text: string; line: number; isQuoted: boolean; isFirstOnLine: boolean };
 
-/** Matches a line continuation, a comment, space, the start of a heredoc, or a word. */
+/** Pattern for a line continuation, a comment, space, the start of a heredoc, or a word. */
 const PIECE_PATTERN = /\\\r?\n|#[^\n]*|[^\S\n]+|<<([\w-]+)\r?\n|[^\s"`](?:\\(?!\r?\n)|[^\s\\])*/y;
 
 /**

@@ -107,7 +107,7 @@ function createPortEndpoint(
 }
 
 type PublishedPort = {
-  /** Undefined if the port is published on all addresses, or if the address is unknown. */
+  /** Undefined if the item names no address, or if the address is unknown. */
   hostIp: string | undefined;
   number: number | undefined;
   target: string;
@@ -120,7 +120,7 @@ const SHORT_PORT_PATTERN =
   /^(?:(?<host>\[[^\][]+\]|[^:]*):)?(?<published>[^:]+):(?<target>[^:/]+)(?:\/(?<protocol>.+))?$/;
 const HOST_NAME_PATTERN = /^[a-z_][\w.-]*$/i;
 
-/** Parses a `ports` item in short or long form. Returns null if the item publishes no port. */
+/** Parses a `ports` item in short or long form. Returns null if it is invalid or publishes no port that it names. */
 function parsePorts(item: unknown): PublishedPort[] | null {
   const unknownNames = new Set<string>();
   const read = (value: unknown) => {
@@ -170,7 +170,8 @@ const [DOLLAR_PLACEHOLDER, VARIABLE_START, VARIABLE_END] = ['\uE000', '\uE001', 
 const VARIABLE_PATTERN = /\$([a-z_]\w*)|\$\{([a-z_]\w*)(?:(:?[-?+])([^${}]*))?\}/gi;
 
 /**
- * Interpolates a Compose value in an empty environment. Variables without a default remain as `${NAME}`.
+ * Interpolates a Compose value in an empty environment. Variables without a default remain as `${NAME}`, and
+ * `${NAME:+text}` becomes empty.
  * https://github.com/compose-spec/compose-spec/blob/main/12-interpolation.md
  */
 function interpolate(writtenText: string): { text: string; unknownNames: string[] } {
@@ -294,7 +295,7 @@ function parseRule(rule: string) {
   return { hosts, paths, hasOtherHosts };
 }
 
-/** Describes the authentication middlewares of a router that are defined in the same labels. */
+/** Describes the authentication and allow-list middlewares of a router that are defined in the same labels. */
 function createMiddlewareNotes(labels: ReadonlyMap<string, string>, prefix: string): SiteNotes {
   const notes = new SiteNotes();
   for (const middleware of splitList(labels.get(`${prefix}middlewares`))) {

@@ -48,13 +48,13 @@ export class ImportResult {
     if (this.skippedParts.length === MAX_SKIPPED_LINES) this.extraSkipCount += 1;
     else {
       const line = describe();
-      // Many servers may include the same file.
+      // Many servers may include the same file, so equal lines are listed once.
       if (!this.skippedParts.includes(line)) this.skippedParts.push(line);
     }
   }
 
   /**
-   * Returns valid draft records. Unknown required properties are blank, so that `lint` reports them.
+   * Returns valid draft records. Unknown required properties except `exposure` are blank, so that `lint` reports them.
    * @param source Value of `source_of_truth`.
    * @throws ImportError if the total size of the drafts exceeds the limit.
    */
@@ -120,7 +120,7 @@ export function parsePortRange(text: string): number[] | null {
   return Array.from({ length: end - start + 1 }, (_, index) => start + index);
 }
 
-/** Formats the first list items and the number of remaining items. */
+/** Formats the first distinct list items and the number of remaining items. */
 export function formatShortList(words: Iterable<string>, separator: string): string {
   const uniqueWords = new Set(words);
   const remainingCount = uniqueWords.size - MAX_NOTE_ITEMS;

@@ -165,7 +165,7 @@ function addServer(server: Server, result: ImportResult): void {
     const transport = flags.includes('udp') ? 'udp' : 'tcp';
     const protocol = isHttp ? (isSecure ? 'https' : 'http') : transport;
     portCount += listenAddress.ports.length;
-    // IPv4 and IPv6 share one draft.
+    // IPv4 and IPv6 may share a draft, so there may be half as many drafts as ports.
     result.checkEndpointCount(Math.ceil(portCount / 2));
     const { host } = listenAddress;
     for (const port of listenAddress.ports) {
@@ -201,7 +201,7 @@ function sortServerNames(names: readonly string[], result: ImportResult) {
   for (const name of new Set(names)) {
     const groups =
       name.length > MAX_HOST_CHARACTERS ? undefined : SERVER_NAME_PATTERN.exec(name)?.groups;
-    // These names match no request.
+    // `_` matches no request, and an empty name only requests without a host.
     if (name === '_' || name === '') continue;
     if (groups === undefined) {
       const reason = name.startsWith('~') ? 'a regular expression; add its names' : 'not a name';
@@ -248,7 +248,7 @@ function* expandIncludes(
 /**
  * Yields the directives of a configuration, and null at the end of each block.
  * https://nginx.org/en/docs/beginners_guide.html#conf_structure
- * @throws ImportError for unclosed blocks and quotes, and for blocks that are nested too deep.
+ * @throws ImportError for unclosed blocks and quotes, unmatched braces, and blocks that are nested too deep.
  */
 function* readDirectives(source: string): Generator<Directive | null> {
   const openBlockLines: number[] = [];
@@ -276,7 +276,7 @@ function* readDirectives(source: string): Generator<Directive | null> {
     throw new ImportError(`line ${unclosedLine}: ${UNCLOSED_BLOCK_MESSAGE}`);
 }
 
-/** Yields unquoted words, and the delimiters of directives and blocks. */
+/** Yields words without their quotes, and the delimiters of directives and blocks. */
 function* readTokens(source: string) {
   let line = 1;
   let index = 0;
@@ -318,7 +318,7 @@ function findWordEnd(source: string, from: number): number {
   return Math.min(index, source.length);
 }
 
-/** Returns the end index of a Lua block. Ignores braces in comments and strings. */
+/** Returns the end index of a Lua block. Ignores braces in line comments and quoted strings. */
 function findLuaEnd(source: string, from: number, line: number): number {
   const token = /--[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[{}]/g;
   token.lastIndex = from;

@@ -101,7 +101,7 @@ function insertDefaults(url: string, variables: Mapping): string {
 const METHOD_PATTERN = /^(?:get|put|post|delete|options|head|patch|trace|query)$/;
 
 /**
- * Describes the security of the document and of operations with different requirements. Ignores unused schemes.
+ * Describes the security of the document and of operations with different requirements. Lists unused schemes in a note.
  * https://spec.openapis.org/oas/v3.1.1.html#security-requirement-object
  */
 function createSecurityNotes(document: Mapping): SiteNotes {

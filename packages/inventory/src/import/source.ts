@@ -33,7 +33,7 @@ export function* readBlock<T>(items: Iterator<T | null>): Generator<T> {
 /** Base folder of relative paths, and the imported file. The file is undefined for standard input. */
 export type ImportFolder = { path: string; file: string | undefined };
 
-/** Reads the included files of a configuration. All files must be in one folder. */
+/** Reads the included files of a configuration. All files must be in one folder or its subfolders. */
 export class IncludedFiles {
   readonly #folder: string;
   readonly #result: ImportResult;
@@ -52,7 +52,7 @@ export class IncludedFiles {
   /**
    * Calls `parse` with the text of each file that matches a path or pattern. Skips files outside the folder and
    * circular includes.
-   * @throws ImportError if the limit on files or bytes is exceeded, and for errors in a file.
+   * @throws ImportError if the limit on files or bytes is exceeded, and for errors in a file; file system errors.
    */
   *read<T>(pattern: string, parse: (text: string) => Iterable<T>): Generator<T> {
     const skip = (reason: string) =>
@@ -77,7 +77,7 @@ export class IncludedFiles {
     }
   }
 
-  /** Returns matching paths with symbolic links resolved, in order. */
+  /** Returns matching paths with symbolic links resolved, in order, or the path itself if it is outside the folder. */
   #findPaths(pattern: string): string[] {
     const fullPath = resolve(this.#folder, pattern);
     if (!isInFolder(this.#folder, fullPath)) return [fullPath];

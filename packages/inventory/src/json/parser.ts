@@ -72,8 +72,9 @@ export function describeDuplicateKey({ key, firstPosition }: DuplicateKey): stri
 
 /**
  * Parses one JSON value (RFC 8259) and returns the positions of its members and repeated keys. The parser is slower
- * than `JSON.parse` and recursive, so only invalid records and small files use it.
- * @throws JsonSyntaxError for exactly the strings that `JSON.parse` rejects.
+ * than `JSON.parse` and recursive, so only records with problems and small files use it.
+ * @throws JsonSyntaxError for exactly the texts that `JSON.parse` rejects, and for a number or literal that may be
+ *   truncated; RangeError if the nesting overflows the stack.
  */
 export function parseWithPositions(source: EnclosedText, unit: 'file' | 'line'): LocatedValue {
   return new LocatedParser(source, unit).parse();

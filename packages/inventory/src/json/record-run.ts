@@ -133,9 +133,9 @@ const SEPARATOR_PATTERN = /^\}\s*,\s*\{\s*"(\w+)"$/;
 /**
  * Parses records of an array together if the same text separates them (docs/adr/0016-parsing-inventories.md).
  * @param run Records with commas between them.
- * @param separator The text from the last byte of a record to the first key of the next one.
+ * @param separator The text from the last byte of a record through the first key of the next one.
  * @param gapLength Length of the separator before the next record, in bytes.
- * @returns Null if the text is invalid, a record exceeds a limit, or the boundaries are ambiguous.
+ * @returns The records, or null if the text is invalid, a record exceeds a limit, or the boundaries are ambiguous.
  */
 export function parseRun(run: Buffer, separator: Buffer, gapLength: number): RunRecord[] | null {
   const [, key] = SEPARATOR_PATTERN.exec(separator.toString('latin1')) ?? [];

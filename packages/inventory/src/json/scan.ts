@@ -254,7 +254,7 @@ export class ValueScanner {
     for (let index = from; index < bytes.length; index += 1) {
       const byte = bytes[index] ?? 0;
       if (byte < FIRST_PRINTABLE) {
-        // An unclosed string ends at the end of its line.
+        // A raw control character is invalid. An unclosed string ends at the newline.
         this.status = 'broken';
         return index + 1;
       }

@@ -26,7 +26,7 @@ import {
  * - `record`: one inventory record.
  * - `run`: several records that were parsed together.
  * - `root`: a root value that is not an array.
- * - `problem`: an error between values, at an index of the chunk. It is the last event.
+ * - `problem`: an error between values or in a skipped value, at an index of the chunk. It is the last event.
  */
 export type ScanEvent =
   | { kind: 'record' | 'root'; value: RawValue }
@@ -53,7 +53,8 @@ const TRANSITIONS: Partial<Record<string, ScanState>> = {
 };
 
 /**
- * Splits a JSON array into its items. Chunks must contain complete UTF-8 characters. Memory use is bounded by one item.
+ * Splits a JSON array into its items. Chunks must contain complete UTF-8 characters. Memory use is bounded by one item
+ * and one chunk.
  */
 export class ArrayScanner {
   readonly unit = 'file';

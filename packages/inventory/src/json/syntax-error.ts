@@ -4,7 +4,7 @@ import { shorten } from '../text.ts';
 
 export type OpenDelimiter = { kind: 'array' | 'object' | 'string'; position: Position };
 
-/** Creates a problem for truncated text. The message lists the open delimiters, innermost first. */
+/** Creates a problem for truncated text. The message names up to three open delimiters, innermost first. */
 export function createTruncationProblem(
   unit: string,
   position: Position,

@@ -81,7 +81,7 @@ function* findProtocolMismatches(
   yield { key: 'protocol', message };
 }
 
-/** Rules for the URL, host and port of a record. */
+/** Rules for the URL, host and domain of a record, and for properties that contradict them. */
 export const ADDRESS_RULES = {
   'lint/credentials-in-url': {
     severity: 'error',

@@ -6,7 +6,7 @@ import { ConfigError } from './lint.ts';
 
 /** Known finding, without its line, because each edit may change the line. */
 type BaselineEntry = {
-  /** Path relative to the folder of the baseline, with `/` as separator. */
+  /** Path relative to the folder of the baseline, with `/` as separator, or `<stdin>`. */
   file: string;
   code: string;
   /** ID of the record, or its index if it has no ID. */
@@ -56,7 +56,7 @@ export class Baseline {
     return this.#entries.values().reduce((sum, { count = 1 }) => sum + count, 0);
   }
 
-  /** Returns the number of known findings that no longer occur in the files. */
+  /** Returns the number of known findings of the files that no call of `has` has matched. */
   countStale(files: readonly string[]): number {
     const names = new Set(files.map((file) => this.#getRelativePath(file)));
     return this.#entries.entries().reduce((sum, [key, { file, count = 1 }]) => {
@@ -65,7 +65,7 @@ export class Baseline {
     }, 0);
   }
 
-  /** Returns whether a finding is known. Findings beyond the known count are new. */
+  /** Counts a finding, and returns whether it is known. Findings beyond the known count are new. */
   has(finding: Finding): boolean {
     const key = createKey(this.#createEntry(finding));
     const entry = this.#entries.get(key);

@@ -39,7 +39,7 @@ export type LintOptions = {
 /**
  * Validates an inventory and checks each record against the enabled rules (Contract 5). Yields findings in source
  * order.
- * @throws TypeError if `today` is not a day.
+ * @throws TypeError if `today` is not a day, and the errors of {@link validateInventory}.
  */
 export async function* lintInventory(
   source: InventorySource,
@@ -91,7 +91,7 @@ function createInspection(config: LintConfig, context: RuleContext) {
 
 /**
  * Removes the findings that `lint_ignore` silences. `lint_ignore` is a list of `{ "rule": NAME, "reason": TEXT }`.
- * @param enabledRules Rules by code. Entries for disabled rules are not reported as unused.
+ * @param enabledRules Enabled rules by code. Entries of `lint_ignore` for other rules are not reported as unused.
  * @returns The remaining findings, and the faults of `lint_ignore` itself.
  */
 function silenceProblems(

@@ -138,10 +138,10 @@ export const RECORD_RULES = {
       const { file: firstFile, ...firstPosition } = firstLocation;
       const otherFile = firstFile === file ? {} : { file: firstFile };
       const location = `${firstFile === file ? '' : `${firstFile}:`}${firstPosition.line}:${firstPosition.column}`;
-      const name = quoteId(id);
-      const message = `the id ${name} is already used by the record at ${location}; give each record its own id`;
+      const quotedId = quoteId(id);
+      const message = `the id ${quotedId} is already used by the record at ${location}; give each record its own id`;
       const related = [
-        { ...otherFile, ...firstPosition, message: `first record with the id ${name}` },
+        { ...otherFile, ...firstPosition, message: `first record with the id ${quotedId}` },
       ];
       return { key: 'id', message, related };
     },

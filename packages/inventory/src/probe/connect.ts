@@ -15,7 +15,7 @@ export type Certificate = {
 
 /**
  * Connects to a host.
- * @param onAddress Called with each address to which the name resolves on this machine.
+ * @param onAddress Called with each address to which the name resolves on this machine, or with the IP address itself.
  * @throws Socket errors, and AbortError if the signal aborts.
  */
 export function openConnection(
@@ -33,7 +33,7 @@ export function openConnection(
 
 /**
  * Starts TLS on a connection and reads the certificate, even if it is not trusted.
- * @throws Socket errors, and an Error if there is no certificate.
+ * @throws Socket errors, and an Error if there is no certificate with an expiry date.
  */
 export async function readCertificate(
   socket: Socket,

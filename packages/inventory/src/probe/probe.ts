@@ -28,7 +28,7 @@ export type ProbeProblem = { code: (typeof PROBE_CODES)[number]; message: string
 
 export type Observation = {
   id: string;
-  /** `HOST:PORT`. Null if the record lacks the host or the port. */
+  /** `HOST:PORT`. Null if the record has no valid host and port. */
   target: string | null;
   /** Whether a connection succeeded. Null without a target or for UDP protocols, which are not probed. */
   isReachable: boolean | null;
@@ -46,7 +46,7 @@ export type ProbeOptions = {
   expiryDays?: number;
   /** Trusted certificates (PEM) that replace Node's certificates. */
   ca?: string | undefined;
-  /** Current time in milliseconds since 1970. */
+  /** Current time in milliseconds since 1970. Defaults to `Date.now()`. */
   now?: number;
   signal?: AbortSignal | undefined;
 };
@@ -237,7 +237,7 @@ function* findCertificateProblems(
   if (!isForName) {
     yield { code: 'probe/certificate-name', message: `its certificate is not for ${host}` };
   }
-  // The code may concern an issuer; the certificate's own expiry is reported above.
+  // CERT_HAS_EXPIRED may also concern an issuer's certificate. The expiry of this certificate is reported above.
   if (problem !== null && !(problem === 'CERT_HAS_EXPIRED' && remainingDays < 0)) {
     const message = `its certificate is not trusted: ${explainDistrust(problem)}`;
     yield { code: 'probe/certificate-untrusted', message };

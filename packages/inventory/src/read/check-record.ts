@@ -29,13 +29,13 @@ export type PropertyProblem = {
   fixedValue?: string | number;
 } & Omit<Problem, 'position' | 'excerpt' | 'fix'>;
 
-/** Inspects each record and returns further problems. */
+/** Function that inspects each record and returns further problems. */
 export type RecordInspector = (record: InspectedRecord) => readonly PropertyProblem[];
 
 /** Problems of a parsed record, before their positions are known. */
 export type RecordProblems = {
   value: unknown;
-  /** Whether the JSON text has repeated keys. */
+  /** Whether the text has repeated keys. */
   hasRepeatedKeys: boolean;
   errors: readonly ErrorObject[];
   propertyProblems: readonly PropertyProblem[];
@@ -44,7 +44,7 @@ export type RecordProblems = {
 /** Record problem with a pointer that begins at the record. */
 export type LocatedProblem = { pointer: string } & Problem;
 
-/** Finds the error in invalid or truncated JSON. */
+/** Finds the error in invalid or truncated JSON, or the limit that the record exceeds. */
 export function findSyntaxProblem(rawValue: RawValue, unit: 'file' | 'line'): Problem {
   const { text, truncation } = rawValue;
   try {

@@ -16,7 +16,7 @@ export type InventorySource =
 export const INVENTORY_FORMATS = ['json', 'jsonl', 'yaml'] as const;
 export type InventoryFormat = (typeof INVENTORY_FORMATS)[number];
 
-/** Infers the format from a file name. */
+/** Infers the format from a file name. Returns `json` for unknown extensions. */
 export function inferFormat(name: string): InventoryFormat {
   if (/\.ya?ml(\.gz)?$/i.test(name)) return 'yaml';
   return /\.(jsonl|ndjson)(\.gz)?$/i.test(name) ? 'jsonl' : 'json';
@@ -53,7 +53,7 @@ export function isGzip(head: Uint8Array): boolean {
   return head[0] === 0x1f && head[1] === 0x8b;
 }
 
-/** Decompresses gzip and passes other bytes through. */
+/** Decompresses gzip and passes other bytes through. @throws zlib errors, such as Z_DATA_ERROR. */
 export async function* gunzip(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const chunksWithHead = withWholeHead(chunks);
   const { value: head, done } = await chunksWithHead.next();
@@ -95,7 +95,7 @@ type EncodingNotice = {
 
 /**
  * Passes UTF-8 through in chunks of complete characters. Removes a byte order mark and yields a notice. Ends with a
- * notice at the first invalid bytes.
+ * notice at the first invalid bytes, or at once if the text is UTF-16 or UTF-32.
  */
 export async function* readUtf8(
   chunks: AsyncIterable<Buffer>,

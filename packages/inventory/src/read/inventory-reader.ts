@@ -27,7 +27,7 @@ import type { LocatedRecord } from './yaml.ts';
 type ReaderOptions = {
   /** Inventory format. Defaults to the format that the file name implies. */
   format?: InventoryFormat;
-  /** Source label in findings. Defaults to the path. */
+  /** Source label in findings. Defaults to the path, or to `<input>` without one. */
   file?: string;
   inspect?: RecordInspector;
 };
@@ -46,10 +46,10 @@ const EXCERPT_BYTES = 4096;
 
 const EMPTY_LIST: readonly never[] = [];
 
-/** Reads an inventory in chunks and checks its records. Memory use is bounded by one record. */
+/** Reads an inventory in chunks and checks its records. Memory use is bounded by one record, or the size of YAML. */
 class InventoryReader {
   records = 0;
-  /** Whether the source was read to its end. */
+  /** False after an error that ends the reading early. */
   isComplete = true;
   readonly #source: InventorySource;
   readonly #file: string;
@@ -217,7 +217,7 @@ export type ValidateOptions = {
 
 export type ValidationSummary = {
   records: number;
-  /** Whether the source was read to its end. False after invalid JSON or `maxErrors`. */
+  /** Whether the source was read to its end. False after `maxErrors` and after unrecoverable errors. */
   isComplete: boolean;
   /** Number of hidden findings, if any. */
   hidden?: number;
@@ -226,9 +226,10 @@ export type ValidationSummary = {
 
 /**
  * Validates an inventory against `endpoint.schema.json` (Specification 002; Contract 5). Yields findings while it
- * reads, in the order of the source, and returns a summary. Memory does not grow with the source, which may be
- * compressed with gzip. JSON is read up to its first syntax error; JSON Lines continue with the next line.
- * @throws Source errors, such as ENOENT, and Z_DATA_ERROR for invalid gzip.
+ * reads, in the order of the source, and returns a summary. The source may be compressed with gzip. Memory does not
+ * grow with it, but YAML is read whole, up to a size limit. JSON is read up to its first syntax error; JSON Lines
+ * continue with the next line.
+ * @throws Source errors, such as ENOENT, and zlib errors, such as Z_DATA_ERROR, for invalid gzip.
  */
 export async function* validateInventory(
   source: InventorySource,

@@ -126,7 +126,7 @@ export function* findRepeatedKeys(
 
 /**
  * Returns the value of a document, with aliases resolved.
- * @throws YamlError for aliases without an anchor, and for excessive alias expansion.
+ * @throws YamlError for aliases without an anchor, for excessive alias expansion, and for other unresolvable values.
  */
 export function getDocumentValue(document: Document.Parsed): unknown {
   try {

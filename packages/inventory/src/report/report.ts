@@ -216,7 +216,7 @@ function formatTableRow(record: EndpointRecord, today: Day): string {
 
 const KEYS_WITH_COLUMNS = new Set('id name type status exposure auth last_reviewed'.split(' '));
 
-/** Formats the cell with the name and the properties that have no column. */
+/** Formats the cell with the name and, as details, the ID and all properties outside `KEYS_WITH_COLUMNS`. */
 function formatNameCell(record: EndpointRecord): string {
   const extraProperties = Object.entries(record)
     .filter(([key]) => !KEYS_WITH_COLUMNS.has(key))

@@ -23,7 +23,10 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map<string, () => Tra
   ['br', createBrotliDecompress],
 ]);
 
-/** Decompresses request bodies. Rejects unaccepted encodings with 415. RFC 9110 §8.4, §12.5.3. */
+/**
+ * Decompresses the request bodies of routes with a body schema. Rejects unaccepted encodings with 415. RFC 9110 §8.4,
+ * §12.5.3.
+ */
 export const decompressBody: preParsingHookHandler = (request, reply, payload, done) => {
   const encoding = request.headers['content-encoding']?.trim().toLowerCase() ?? 'identity';
   const { schema, config } = request.routeOptions;
@@ -37,7 +40,8 @@ export const decompressBody: preParsingHookHandler = (request, reply, payload, d
     return done(commonProblem('unsupported_media_type', { detail, headers }));
   }
   const decoder = createDecoder();
-  // If the request is rejected before its body is read, the decoder has no other error listener.
+  // If the request is rejected before its body is read, the decoder has no other listener, and an unhandled error
+  // would crash the process.
   decoder.on('error', () => undefined);
   const decodedBody = Object.assign(
     Readable.from(decodeBody(decoder, encoding), { objectMode: false }),

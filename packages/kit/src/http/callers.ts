@@ -8,7 +8,7 @@ import { commonProblem } from '../problems.ts';
 /**
  * Returns the rate-limit key of a client by its IP address. The key of an IPv4 address is the address itself, also in
  * IPv4-mapped IPv6 notation (RFC 4291 §2.5.5.2). The key of an IPv6 address is its /64 network, because one host may
- * use all of it (RFC 6177 §2).
+ * use all of it (RFC 6177 §2). An invalid address is its own key.
  */
 export function getClientNetwork(address: string): string {
   if (!ipaddr.isValid(address)) return address;
@@ -73,13 +73,13 @@ export function hasSingleHost({
   return hostCount === 1 || (hostCount === 0 && httpVersion === '1.0');
 }
 
-/** Rejects requests without a `Host` header or with several. */
+/** Rejects requests without a `Host` header, except in HTTP/1.0, or with several. */
 export const requireSingleHost: onRequestHookHandler = ({ raw }, _reply, done) => {
   if (hasSingleHost(raw)) return done();
   done(commonProblem('malformed_request', { detail: 'Send exactly one Host header.' }));
 };
 
-/** Returns whether two secrets match. Compares them in constant time to prevent timing attacks. */
+/** Returns whether two secrets match. The time of the comparison depends only on their lengths (timing attacks). */
 export function isSameSecret(receivedSecret: string, expectedSecret: string): boolean {
   const [receivedBytes, expectedBytes] = [Buffer.from(receivedSecret), Buffer.from(expectedSecret)];
   return (

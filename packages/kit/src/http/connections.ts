@@ -12,7 +12,7 @@ const PROBLEM_CODES: Readonly<Record<string, keyof typeof commonErrors>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_too_slow',
 };
 
-/** Responds to malformed HTTP with a problem. Does not log the parser's message, because it may quote the input. */
+/** Responds to malformed or late HTTP with a problem. Does not log the parser's message, which may quote the input. */
 export function rejectMalformedHttp(error: ClientError, socket: Socket, log: Logger): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
   const code = PROBLEM_CODES[error.code ?? ''] ?? 'malformed_request';
@@ -49,8 +49,8 @@ function rejectConnection(
 export const MIN_BODY_RATE = { milliseconds: 120_000, bytes: 8 * 1024 * 1024 };
 
 /**
- * Rejects a request with 408 if its body is slower than {@link MIN_BODY_RATE}. Node's request timeout does not depend
- * on the body size.
+ * Rejects a request with 408 if its body is slower than {@link MIN_BODY_RATE}. Replaces Node's request timeout, which
+ * does not depend on the body size.
  */
 export const rejectSlowBody: onRequestHookHandler = (request, reply, done) => {
   const { raw, id } = request;
@@ -63,7 +63,7 @@ export const rejectSlowBody: onRequestHookHandler = (request, reply, done) => {
       previousBytes = socket.bytesRead;
       if (raw.complete || receivedBytes >= MIN_BODY_RATE.bytes) return;
       clearInterval(timer);
-      // The response was sent before the body was complete.
+      // The response began before the body was complete, so it cannot become a 408.
       if (reply.raw.headersSent) {
         socket.destroy();
         return;
@@ -114,8 +114,8 @@ export const rejectWhileDraining: onRequestHookHandler = (request, reply, done) 
 };
 
 /**
- * Closes a server: rejects new requests except health checks, runs the `onDrain` callbacks, and waits for requests in
- * progress. Closes open connections after the time limit.
+ * Closes a server: rejects new requests except operational ones, runs the `onDrain` callbacks, and waits for requests
+ * in progress. Closes open connections after the time limit, or one second after the callbacks if that is later.
  */
 export async function closeServer(
   app: Pick<FastifyInstance, 'close' | 'server'>,

@@ -87,7 +87,7 @@ function isOperation(value: unknown): value is OpenAPIV3_1.OperationObject {
 /**
  * Creates a function that describes route errors as response schemas with examples. A status selects the
  * first error with that status. Status 500 is always included.
- * @throws Error if no error in the table has the status.
+ * The function throws an Error if no error in the table has the status.
  * @example
  * response: { 200: pot, ...problemResponses(401, 'tea_only', 422) }
  */

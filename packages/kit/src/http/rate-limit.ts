@@ -2,7 +2,8 @@ import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible';
 import { commonProblem } from '../problems.ts';
 
 /**
- * Function that counts one use of a key, and returns response headers with the remaining uses of the key.
+ * Function that counts one use of a key, and returns response headers with the remaining uses of the key. Without a
+ * limit, it counts nothing and returns no headers.
  * @throws ProblemError `rate_limited` (429) with `Retry-After` at the limit, `unavailable` (503) if counting fails.
  */
 export type RateLimit = (key: string) => Promise<Record<string, string>>;
@@ -12,10 +13,10 @@ const PERIOD_SECONDS = { minute: 60, day: 86_400 } as const;
 /**
  * Creates a limit on uses per minute or per day. 0 disables the limit. Each key has a separate limit, shared by all
  * processes. The period starts with the first use of a key. Specification 001, Limits; headers as in Contract 2.
- * @param table Table with the columns of rate-limiter-flexible: `key`, `points`, `expire`.
- * @param name Name of this limit in the table.
- * @param what Description of the limited uses, for the `detail` of the error.
- * @param variable Configuration variable that sets the limit, for the `detail` of the error.
+ * @param options.table Table with the columns of rate-limiter-flexible: `key`, `points`, `expire`.
+ * @param options.name Name of this limit in the table.
+ * @param options.what Description of the limited uses, for the `detail` of the error.
+ * @param options.variable Configuration variable that sets the limit, for the `detail` of the error.
  */
 export function createRateLimit(
   options: { pool: object; table: string; name: string; what?: string; variable?: string } & (

@@ -18,7 +18,7 @@ import { compilersFactory } from './validation.ts';
 // oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be extended by interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether the route exists on every server, such as health, metrics, documentation or the favicon. */
+    /** Whether the route is for operation, such as health or documentation. Such routes respond during shutdown. */
     operational?: boolean;
   }
 }

@@ -126,7 +126,7 @@ function createSerializerCompiler(...scope: Parameters<ReturnType<typeof Seriali
   };
 }
 
-/** Caches the compilers of a factory by shared schemas, and their results by request part and schema. */
+/** Caches the compilers of a factory by shared schemas and options, and their results by request part and schema. */
 function withSchemaCache<
   Shared,
   Settings,
@@ -225,7 +225,7 @@ function removeImpliedViolations(violations: readonly Violation[]): Violation[] 
   );
 }
 
-/** Describes a violation. Adds the unknown key or the allowed values to Ajv's message. */
+/** Describes a violation. Adds the unknown key to Ajv's message, or replaces the message with the allowed values. */
 function describeViolation(violation: Violation): string {
   const message = violation.message ?? 'is not valid';
   const unknownKey: unknown = Reflect.get(violation.params, 'additionalProperty');

@@ -40,7 +40,10 @@ function extractFileName(hint: string): string {
   }
 }
 
-/** Describes an image by keywords in its file name or URL (Contract 4, Model). A very small file has poor quality. */
+/**
+ * Describes an image by keywords in its file name, which the hint gives as a URL or path (Contract 4, Model). A very
+ * small file has poor quality.
+ */
 export function describeImage(bytes: Uint8Array, hint: string): ImageDescription {
   const name = fold(
     clean(extractFileName(hint.slice(0, MAX_HINT_LENGTH)), MAX_HINT_LENGTH),

@@ -12,7 +12,7 @@ const TRIGRAM_LENGTH = 3;
 const KEY_CONCEPT_PATTERN =
   /^(?:city|district):|_rooms?$|^(?:rent|sale|daily|house|land|garage|commercial)$/;
 
-/** Returns the 32-bit FNV-1a hash of a string's UTF-16 code units. */
+/** Returns a 32-bit hash of a string's UTF-16 code units, based on FNV-1a. */
 function fnv1a(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {

@@ -3,7 +3,7 @@ import { compileTable, createPatternTester, readTable } from './text.ts';
 /** Keywords of each feature in Ukrainian, Russian and English. */
 const FEATURE_PATTERNS = compileTable(readTable('features'));
 
-/** Features whose keywords themselves contain a denial, such as "без комісії". */
+/** Features whose keywords may contain a denial, such as "без комісії" and "не проти тварин". */
 const FEATURES_WITH_DENIAL = new Set(
   'no_commission from_owner needs_renovation no_pets pets_allowed'.split(' '),
 );

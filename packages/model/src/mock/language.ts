@@ -17,7 +17,7 @@ const COMMON_LATIN_WORD_PATTERN =
 const MIN_MIXED_SHARE = 0.25;
 
 /**
- * Detects the language of a folded text by its letters and common words. A text without letters counts as Ukrainian,
+ * Detects the language of a folded text by its letters and common words. A text without evidence counts as Ukrainian,
  * the main language of the platform.
  */
 export function detectLanguage(foldedText: string): Language {

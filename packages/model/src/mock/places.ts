@@ -29,7 +29,7 @@ const OTHER_LOCATION_PATTERN = compilePattern(
   String.raw`(?:^|[^\p{L}])(?:від|від м\.|от|до|from|to|км|km|траса|трасса|шосе|сторону|бік|towards?|outside|поблизу|недалеко від|under|під|под|обмін на|обмен на|пере(?:їзд|езд|їжджа|езжа)\p{L}* (?:в|у|до)|метро|геро(?:їв|ев)|heroes of|вид\p{L}* на|view of|бере[гз]\p{L}*|наб\.|набережн\p{L}*|річк\p{L}*|рек[аеи])(?: м\.?| г\.?| міста| города)? ?$`,
 );
 
-/** A town or village that the table lacks: a capitalized name after a word such as "село". */
+/** A town or village that the table may lack: a capitalized name after a word such as "село". */
 const SETTLEMENT_PATTERN = compilePattern(
   String.raw`(?:^|[\s,(])(?:(с\.|село|селі|селе|смт\.?|сел\.|village(?: of)?)|м\.|місто|г\.|город|city of) ?(?!\p{L}+(?:ська|ская|цька|цкая)(?!\p{L}))(\p{Lu}[\p{L}'-]+(?: (?!\p{L}+ (?:обл|р-н|район))\p{Lu}[\p{L}'-]+)?)`,
 );
@@ -64,7 +64,7 @@ export function readPlace(originalText: string, foldedText: string, knownCity: s
   const [, village, name] = SETTLEMENT_PATTERN.exec(originalText) ?? [];
   const city = knownCity ?? (village ? name : findFirstPlace(foldedText, CITIES)?.name);
   const districts = DISTRICTS.filter((district) => !city || (district.city ?? city) === city);
-  // A specific name takes precedence over "Центр", which is vague.
+  // A specific name takes precedence over "Центр", the last row of the table, which is vague.
   const [centralDistricts, specificDistricts] = [districts.slice(-1), districts.slice(0, -1)];
   const district =
     findFirstPlace(foldedText, specificDistricts) ?? findFirstPlace(foldedText, centralDistricts);

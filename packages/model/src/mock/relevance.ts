@@ -41,7 +41,7 @@ const findPosition = (text: string, pattern: RegExp): number => {
 /**
  * Returns the reason why the text is not a listing, as an English sentence, or null if the text is a listing. A wanted
  * ad ("looking for a flat") is not a listing.
- * @param evidence.mentionsProperty Whether the text or the payload names a property.
+ * @param evidence.mentionsProperty Whether the text or the payload names a property, or the payload is structured.
  * @param evidence.hasFacts Whether a deal type, a price or a total area is known.
  */
 export function explainRejection(

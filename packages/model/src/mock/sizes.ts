@@ -50,7 +50,8 @@ street: (?<!\p{L})(?:вул(?:иц\p{L}{1,2})?|ул(?:иц\p{L}{1,2})?|прос�
 `);
 
 /**
- * Reads the number of rooms. Falls back to the number of bedrooms, which English texts give. A studio has one room.
+ * Reads the number of rooms. Falls back to the number of bedrooms, which English texts give. A studio or a room on
+ * offer counts as one. Plots and garages have none.
  */
 export function readRooms(foldedText: string, propertyType: PropertyType | null): number | null {
   if (propertyType === 'room') return 1;
@@ -104,7 +105,10 @@ const PROPERTY_NOUN_PATTERNS = {
   room: compilePattern(String.raw`(?:кімнат|комнат|room)\p{L}*`, 'gu'),
 };
 
-/** Reads the areas of a property: a triple such as "60/40/9", labelled values, or the first measure. */
+/**
+ * Reads the areas of a property in m²: a triple such as "60/40/9", labelled values, or the first measure. For land,
+ * "соток" (100 m²) and hectares take precedence.
+ */
 export function readAreas(foldedText: string, propertyType: PropertyType | null): Areas {
   const text =
     propertyType === 'land' || propertyType === 'room'

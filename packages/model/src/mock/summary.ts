@@ -59,7 +59,10 @@ const MAX_TITLE_LENGTH = 120;
 const ATTENTION_WORDS =
   /^(?:(?:терміново|срочно|увага|внимание|urgent|hot|топ|vip|акція)[\s!.,:-]+)+/iu;
 
-/** Removes emoji and attention-seeking words from a title. Returns undefined if no letter remains. */
+/**
+ * Removes emoji and attention-seeking words from a title, and truncates it to 120 characters. Returns undefined if no
+ * letter remains.
+ */
 export function cleanTitle(title: string): string | undefined {
   const cleanedTitle = title
     .replace(/[\p{Extended_Pictographic}\u{FE0F}\u{20E3}*_~|<>#=]+/gu, ' ')

@@ -8,9 +8,9 @@ import { tokensToBytes, estimateTokens, createContextWindow } from './window.ts'
 
 /** Limits for one answer. */
 export type AgentLimits = {
-  /** Maximum number of model calls. The last call may not use tools. */
+  /** Maximum number of model calls. The last one may not use tools, and is repeated once if the server ignores that. */
   rounds: number;
-  /** Maximum number of tool calls over all rounds. */
+  /** Maximum number of tool calls over all rounds. Further calls are denied. */
   toolCalls: number;
   /** Maximum number of output tokens over all rounds: ANSWER_MAX_TOKENS. */
   outputTokens: number;
@@ -54,10 +54,10 @@ type AgentOptions = {
 
 /**
  * Answers the last message of a conversation. Calls the model, runs the requested tools and calls it again with their
- * output, until the model answers or reaches the limit on rounds.
+ * output, until the model answers or reaches the limit on rounds or tool calls.
  * @throws ProblemError `message_too_long` if the question leaves no room for an answer, `answer_too_long`, or
  *   `model_failed` if the completion is empty or a tool input is nested too deeply.
- * @throws ModelError, or the signal's reason.
+ * @throws ModelError, the signal's reason, or an error of `onText` or `runTool`.
  */
 export async function runAgent({
   model,
@@ -94,7 +94,7 @@ export async function runAgent({
     hasText ||= text !== '';
     remainingTokens -= tokens;
     if (isTruncated) throw problem('answer_too_long');
-    // Ollama ignores `tool_choice`. If the model calls a tool anyway, retry the request without tools.
+    // Ollama ignores `tool_choice`. If the model calls a tool instead of answering, retry the request without tools.
     if (
       isLastRound &&
       calls.length > 0 &&
@@ -153,8 +153,8 @@ const toToolMessage = ({ id, name }: ToolCall, content: string): ChatMessage => 
 /**
  * Reads the completion of one round. Enforces the token limit, because not every server does.
  * @param options.isContinued Whether earlier rounds have produced text.
- * @returns The text, the calls, the number of omitted calls, a lower bound on the number of tokens, and whether the
- *   completion stopped at the token limit.
+ * @returns The text, the calls, the number of omitted calls, the number of tokens (estimated if the server reports none
+ *   or too few), and whether the completion stopped at the token limit.
  * @throws ProblemError `answer_too_long` or `model_failed`; errors of the stream.
  */
 async function readRound(

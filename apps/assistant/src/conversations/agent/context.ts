@@ -41,7 +41,7 @@ export type RequestDeps = {
  * Builds the next model request of a session.
  * @param session.owner Session owner. The request includes their memory if they have permission to read it.
  * @param session.profile Agent profile; undefined if the owner may use none.
- * @param session.isAnswering Whether to omit the messages after the last question, which the new answer replaces.
+ * @param session.isAnswering Whether to omit the messages after the last question, such as the answer to replace.
  * @returns The request, its context and tools, and the earlier messages to summarize if not all messages fit.
  */
 export async function loadRequest(
@@ -121,8 +121,9 @@ type RequestSources<Fact extends KnownFact, Stored extends StoredMessage> = Pick
 
 /**
  * Selects the content of a request: the instructions, the question, and the latest messages that fit. User and session
- * data get fixed shares of the window. Contract 3, Answers.
- * @returns The request, the number of messages that a summary would leave, and the maximum number of summary tokens.
+ * data get fixed shares of the window. ADR 0028.
+ * @returns The context, the request with its size, the number of messages that a summary would leave, and the maximum
+ *   number of summary tokens.
  */
 export function buildContext<Fact extends KnownFact, Stored extends StoredMessage>({
   system,

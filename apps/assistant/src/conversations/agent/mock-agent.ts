@@ -18,8 +18,8 @@ const HELP_TEXT = {
 const FAILURE_TEXT = { uk: 'Не вдалося', ru: 'Не получилось', en: 'It failed' };
 
 /**
- * Answers by the tools' mock rules: calls the first tool whose rule matches and formats its output. The first
- * answer of a conversation states that it comes from a mock. Answers are deterministic.
+ * Answers by the tools' mock rules: calls the first tool whose rule matches and formats its output. The first answer of
+ * a conversation states that it comes from a mock. Titles and summaries repeat questions. Replies are deterministic.
  */
 export const mockAgent: MockAgent = ({ system, messages, tools }): Reply => {
   const questionIndex = messages.findLastIndex(({ role }) => role === 'user');

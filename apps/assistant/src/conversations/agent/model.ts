@@ -36,7 +36,7 @@ export function openModel(
         const duration_ms = Math.round(durationMs);
         log.warn({ operation, outcome, duration_ms, reason }, 'a request to the model failed');
       },
-      // Only the collector computes embeddings.
+      // Only the collector computes embeddings, so the dimension is unused.
       embedding: false,
       embeddingDimensions: 1,
     });

@@ -8,7 +8,7 @@ import { estimateTokens, estimateMessagesTokens } from './window.ts';
 /** The content of a request: instructions, user data and the conversation. */
 export type RequestContext = {
   system: string;
-  /** Summary of facts about the user. Empty if there is none. */
+  /** Memory summary of the user. Empty if there is none. */
   userSummary: string;
   /** Facts about the user, most recently written first. */
   memory: KnownFact[];

@@ -49,11 +49,12 @@ type EarlierMessages = {
 };
 
 /**
- * Summarizes the earlier messages of a session in several requests and stores the summary after each request. The next
+ * Summarizes the earlier messages of a session in one or more requests, and stores the summary after each. The next
  * answer summarizes the messages beyond the limit on requests.
  * @param options.modelName Name of the model. Empty for MODEL_CHAT.
- * @returns The last summary and the number of summarized messages; undefined if another process stored one first.
- * @throws ModelError MODEL_INVALID_OUTPUT for an empty summary, or an error of the model client; the signal's reason.
+ * @returns The last summary and the number of summarized messages; undefined if another process stored one first, or if
+ *   the session was deleted.
+ * @throws ModelError MODEL_INVALID_OUTPUT for an empty summary, or an error of the model client, such as MODEL_ABORTED.
  */
 export async function summarizeEarlierMessages(
   { db, model }: { db: Kysely<Tables>; model: Pick<ModelClient, 'streamChat'> },
@@ -112,7 +113,7 @@ function createSummaryRequest(
       ...(modelName !== '' && { model: modelName }),
       system: SUMMARY_INSTRUCTIONS,
       messages: [{ role: 'user' as const, content: JSON.stringify(data) }],
-      // The estimate is too high for a model whose tokenizer is efficient for the language.
+      // Half, because an efficient tokenizer puts up to twice as much text into a token as the estimate assumes.
       maxOutputTokens: Math.max(1, Math.floor(summaryTokens / 2)),
     };
   };
@@ -165,7 +166,7 @@ export async function findConversationSummary(
 /**
  * Stores a summary that replaces the previous one.
  * @param nextSummary.revision Revision of the previous summary; 0 if there was none.
- * @returns Undefined if another process has stored a summary, or the session was deleted.
+ * @returns The stored summary; undefined if another process has stored one, or the session was deleted.
  */
 async function storeConversationSummary(
   db: Kysely<Tables>,

@@ -35,7 +35,7 @@ const MAX_TITLE_TOKENS = 40;
 const MAX_MESSAGE_TOKENS = 1000;
 
 /**
- * Generates the title of a conversation from its first message.
+ * Generates the title of a conversation from one of its messages.
  * @returns One line of at most 80 characters; empty if the model returns none.
  * @throws ModelError if the request fails.
  */

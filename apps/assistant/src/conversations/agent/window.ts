@@ -9,13 +9,16 @@ import { toDefinitions, selectTools } from '../tools/tools.ts';
 /** Estimated token size in UTF-8: four Latin or two Cyrillic characters. ADR 0023. */
 const BYTES_PER_TOKEN = 4;
 
-/** Number of tokens that chat templates add to each message and to each tool call. */
+/** Estimated number of tokens that chat templates add to each message and to each tool call. */
 const TEMPLATE_TOKENS = 4;
 
 /** Maximum share of the context window that is reserved for the answer while tools run. */
 const ANSWER_SHARE = 1 / 4;
 
-/** Minimum share of the context window for an answer. A question that leaves less is rejected. */
+/**
+ * Minimum share of the context window for an answer. A question that leaves less is rejected, unless ANSWER_MAX_TOKENS
+ * is even lower.
+ */
 const MIN_ANSWER_SHARE = 1 / 16;
 
 /** Estimates the number of tokens in text. */
@@ -75,7 +78,8 @@ export function takeFitting<Item>(
 
 /**
  * Divides a context window into shares, in tokens. Tool output and the answer get the tokens beyond the first request.
- * @param fixedTokens Tokens of instructions and tools. If they exceed a fifth of the window, all shares shrink.
+ * @param fixedTokens Tokens of instructions and tools. If they exceed a fifth of the window, all shares except
+ *   `request` shrink.
  */
 export function divideWindow(contextTokens: number, fixedTokens: number) {
   const freeTokens = Math.max(0, contextTokens - fixedTokens);

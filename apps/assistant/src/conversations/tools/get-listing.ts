@@ -16,7 +16,7 @@ const LISTING_HEADING = {
 /** Tool that reads one listing. */
 export const getListing = defineTool({
   name: 'get_listing',
-  description: 'Reads one listing with its whole text and contacts.',
+  description: 'Reads one listing with its contacts and up to 6,000 characters of its text.',
   input: Type.Object({ listing_id: Type.Integer({ minimum: 1 }) }, { additionalProperties: false }),
   hasThirdPartyText: true,
   title: ({ listing_id: listingId }) => `Reading listing ${formatListingId(listingId)}`,

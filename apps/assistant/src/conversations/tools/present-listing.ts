@@ -34,7 +34,7 @@ export function presentPage({ listings, total }: ListingPage): ToolOutput {
   };
 }
 
-/** Returns a listing's values without empty ones. */
+/** Returns the given fields of a listing and the extra values, without empty ones. */
 function presentFields(listing: Listing, fields: typeof DETAIL_FIELDS, extraValues: object) {
   const { listing_id, archived_at, floor, floors_total: floorsTotal } = listing;
   const values: Record<string, unknown> = {

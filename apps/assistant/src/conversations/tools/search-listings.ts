@@ -217,7 +217,7 @@ type SearchInput = { query: string; deal_type?: string; price_max?: number; curr
 
 const CHEAPER_PATTERN = /дешев|cheaper/iu;
 
-/** Maximum price for "cheaper", as a share of the previous price. */
+/** Maximum price for "cheaper", as a share of the previous maximum or, without one, of the lowest price found. */
 const CHEAPER_SHARE = 0.9;
 
 /**

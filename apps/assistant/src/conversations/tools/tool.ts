@@ -32,7 +32,7 @@ export type ToolContext = {
 
 export type ToolOutput = {
   data: unknown;
-  /** Data for later turns. It contains no third-party text, which could inject instructions. */
+  /** Data for later turns; `data` by default. It contains no third-party text, which could inject instructions. */
   laterData?: unknown;
   summary: string;
   changes?: readonly MemoryChange[];
@@ -52,7 +52,7 @@ export type Tool<Input extends TSchema = TSchema> = {
   /** Required permission in addition to `svc.tools.use`. */
   permission?: Permission;
   title: (input: Static<Input>) => string;
-  /** Runs the tool. @throws ProblemError, or ToolError with a message for the model and the user. */
+  /** Runs the tool. @throws ProblemError, or CollectorError or ToolError with a message for the model and the user. */
   run: (input: Static<Input>, context: ToolContext & ToolServices) => Promise<ToolOutput>;
   mock?: MockRule;
 };

@@ -147,7 +147,7 @@ export function createToolBox({
   };
 }
 
-/** Removes keys with null values. Model schemas use null for an omitted key. */
+/** Removes the top-level keys with null values. Model schemas use null for an omitted key. */
 function removeNulls(input: unknown): unknown {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) return input;
   return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== null));

@@ -27,7 +27,7 @@ const KEY_ERROR_CODES = new Set(['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JW
 
 /**
  * Creates a check of logout tokens with the provider's published keys. OpenID Connect Back-Channel Logout 1.0 §2.6.
- * @param algorithms ID token algorithms from discovery. Symmetric algorithms are ignored.
+ * @param algorithms ID token algorithms from discovery; RS256 by default. Symmetric algorithms are ignored.
  * @returns A function that throws ProviderError `unavailable` if the keys cannot be fetched.
  */
 export function createLogoutTokenCheck(

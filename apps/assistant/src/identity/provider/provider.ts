@@ -21,7 +21,7 @@ export type Tokens = {
   /** Undefined if the provider did not say when the access token expires. */
   expiresInSeconds: number | undefined;
   providerSessionId?: string | undefined;
-  /** Verified ID token, if IDP_END_SESSION needs it later. */
+  /** Verified ID token, if IDP_END_SESSION needs it later and it has at most MAX_HINT_CHARACTERS. */
   idToken?: string | undefined;
 };
 
@@ -46,16 +46,16 @@ const HEALTH_TIMEOUT_MS = 2000;
 /** Maximum age of a shared health check result. */
 const HEALTH_MAX_AGE_MS = 1000;
 
-/** Maximum age of cached keys. The provider may withdraw a key earlier. */
+/** Maximum age of cached keys. A key that the provider withdraws verifies tokens until then. */
 const KEYS_MAX_AGE_MS = 5 * 60 * 1000;
 
-/** Minimum interval between key requests that forged logout tokens with unknown keys cause. */
+/** Minimum interval between key requests for logout tokens with unknown keys, because anyone can forge such tokens. */
 const UNKNOWN_KEY_COOLDOWN_MS = 30_000;
 
 const KEY_SET_TYPES = 'application/jwk-set+json, application/json';
 
 /**
- * Creates a client of the identity provider that Contract 3 describes, or, with IDP_DISCOVERY, any OpenID provider.
+ * Creates a client of the identity provider that Contract 3 describes, or, with IDP_DISCOVERY, of any OpenID provider.
  * @returns Functions that throw ProviderError, or `sign_in_not_configured` if the client ID is not configured.
  */
 export function createProvider(config: Config, measure: MeasureRequest) {
@@ -107,7 +107,8 @@ export function createProvider(config: Config, measure: MeasureRequest) {
 
   return {
     /**
-     * Fetches the discovery document and the keys unless they are fresh. Without them, a code or token would be wasted.
+     * Fetches the discovery document unless it is known, and the keys unless they are fresh. Without them, a code or
+     * refresh token would be wasted.
      */
     prepare: () => callProvider(({ prepareKeys }) => prepareKeys()),
 
@@ -128,7 +129,7 @@ export function createProvider(config: Config, measure: MeasureRequest) {
         return url.href;
       }),
 
-    /** Exchanges a code for tokens, and returns them with the subject of the verified ID token. */
+    /** Exchanges a code for tokens, and returns them with the subject of the verified ID token, if there is one. */
     redeem: ({ code, iss, codeVerifier }: { code: string; iss?: string; codeVerifier: string }) =>
       callProvider(async (client) => {
         const url = new URL(config.IDP_REDIRECT_URI);
@@ -275,7 +276,7 @@ async function rejectUnverifiable(): Promise<never> {
   throw new ProviderError('unavailable', 'there are no keys to verify a token with');
 }
 
-/** Converts an error of discovery or of the keys to `unavailable`, because it does not concern the token. */
+/** Converts an error of discovery, keys or a signature to `unavailable`, because it does not reject a code or token. */
 async function reportAsOutage<Result>(work: Promise<Result>): Promise<Result> {
   return work.catch((error: unknown) => {
     throw new ProviderError('unavailable', toProviderError(error).message);

@@ -29,7 +29,7 @@ export function isRejection(error: unknown): boolean {
   return error instanceof ProviderError && error.kind === 'rejected';
 }
 
-/** Converts an openid-client error to a ProviderError. Returns a ProblemError unchanged. */
+/** Converts an error of openid-client or jose to a ProviderError. Returns a ProblemError unchanged. */
 export function toProviderError(error: unknown): ProviderError | ProblemError {
   if (error instanceof ProviderError || error instanceof ProblemError) return error;
   if (error instanceof Error && error.cause instanceof ProviderError) return error.cause;
@@ -78,7 +78,8 @@ const BUSY_STATUSES = new Set([408, 425, 429]);
 
 /**
  * Creates the function that calls the provider for openid-client and jose, with limits on time and size. It throws
- * ProviderError for unsuccessful responses. Without discovery it removes ID tokens, which cannot be verified.
+ * ProviderError for failed requests and unsuccessful responses. Without discovery it removes ID tokens, which cannot be
+ * verified.
  */
 export function createTransport(config: Config, measure: MeasureRequest): CustomFetch {
   const { IDP_TIMEOUT_MS: timeoutMs, IDP_DISCOVERY: acceptsIdTokens } = config;

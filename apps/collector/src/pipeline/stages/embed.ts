@@ -9,8 +9,8 @@ import { requireOutput, type StageRun } from '../context.ts';
 import { DONE_RESULT, SKIPPED_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 
 /**
- * Embeds the listing, unless its text and the model are unchanged. Each replaced vector leaves a dead
- * entry in the index, which reduces recall.
+ * Embeds the listing, unless its text and the model are unchanged: each replaced vector leaves a dead entry in the
+ * index, which reduces recall.
  */
 export const embed: StageRun = async (context, { db, model }, signal) => {
   const { job } = context;

@@ -6,7 +6,7 @@ import { DONE_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 
 type ImageSummary = { stored: number; failed: number; room_types: Record<string, number> };
 
-/** Stores a summary of the listing's image descriptions. */
+/** Stores a summary of the listing's images and their room types. Deletes it if the listing has no images. */
 export const enrich: StageRun = async (context, { db }) => {
   const listingId = requireOutput(context, 'listingId');
   const summary = await summarizeImages(db, listingId);

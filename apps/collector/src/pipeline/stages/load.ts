@@ -14,8 +14,9 @@ import {
 } from '../outcome.ts';
 
 /**
- * Loads the payload. Ends the job if a newer payload exists, or if the listing reflects the same
- * content and has all images. An unchanged payload restores an archived listing. Contract 4, Listings.
+ * Loads the payload. Ends the job if a newer payload has updated the listing or, except when reprocessing, if the
+ * listing reflects the same content and has all images. A repeated payload restores an archived listing. Contract 4,
+ * Listings.
  */
 export const load: StageRun = async (context, { db, model }) => {
   const { job, outputs, extractionRecord, shouldDescribeAgain } = context;
@@ -89,6 +90,7 @@ async function loadPayload(db: Kysely<Tables>, job: FencingToken): Promise<Loade
  * Records that the source sent the payload again, and restores an archived listing. Locks the listing after the record,
  * because a concurrent archive check must see the record.
  * @returns False if the latest payload of the listing has changed in the meantime.
+ * @throws LeaseLostError
  */
 async function recordRepeatedPayload(
   db: Kysely<Tables>,

@@ -17,8 +17,8 @@ import {
 import { DONE_RESULT, SKIPPED_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 
 /**
- * Records the state of the listing and its changes since the previous snapshot: one row per payload,
- * and one per reprocessing with a different result. Changes that only reword the model's text are skipped
+ * Records the state of the listing and its changes since the previous snapshot: one row per payload that changes the
+ * listing, and one per reprocessing with a different result. Payloads that only reword the model's text add no row
  * (docs/adr/0018-model-wording.md). Specification 001, What the service does, 2; Contract 4, Listings.
  */
 export const snapshot: StageRun = async (context, { db }) => {
@@ -91,7 +91,7 @@ type PriorStates = {
   /** State that an earlier attempt stored for the same payload and revision. */
   samePayloadState: StoredState | null;
   earlierState: StoredState | null;
-  /** Provider of the earlier title. Null if unknown (before migration 0023). */
+  /** Provider of the earlier title. Null if there is none, or if it is unknown (before migration 0023). */
   earlierTitleProvider: ValueProvider | null;
 };
 

@@ -40,6 +40,7 @@ export const upsert: StageRun = async (context, { db }) => {
  * Creates or updates the listing of a payload. A new payload restores an archived listing;
  * reprocessing does not, and never writes an unchanged row (docs/adr/0012-payload-state.md).
  * @returns The ID of the listing, or undefined if a newer payload has updated the listing.
+ * @throws LeaseLostError
  */
 async function upsertListing(
   db: Kysely<Tables>,
