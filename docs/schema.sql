@@ -359,6 +359,8 @@ create table property_listings (
   place_status text,
   district_key text,
   property_type_text text,
+  price_per_m2 numeric(16,2),
+  offers integer,
   FOREIGN KEY (source_slug) REFERENCES sources(slug),
   PRIMARY KEY (id),
   UNIQUE (source_slug, external_id)

@@ -28,7 +28,7 @@ const NOTHING = {
   phones: [],
   features: [],
   ...Object.fromEntries(
-    'reason language title summary deal_type property_type price currency city district address rooms area_total area_living area_kitchen floor floors_total contact_name'
+    'reason language title summary deal_type property_type price price_per_m2 currency city district address rooms area_total area_living area_kitchen floor floors_total year_built contact_name offers'
       .split(' ')
       .map((key) => [key, null]),
   ),
@@ -90,10 +90,11 @@ function writeTexts(): string {
 test('The mock needs neither a key nor a server, and no database', async () => {
   const { status, lines, stderr } = await evaluate([]);
   assert.equal(status, 0, stderr);
-  assert.match(lines[0] ?? '', /^45 texts, prompt listing-extraction\.[0-9a-f]{8}$/);
-  const [values, ...shares] = findRow(lines, 'price');
-  assert.ok(Number(values) >= 30);
-  assert.ok(shares.every((share) => Number.parseFloat(share) >= 90));
+  assert.match(lines[0] ?? '', /^500 texts, prompt listing-extraction\.[0-9a-f]{8}$/);
+  const [values, precision = '', recall = ''] = findRow(lines, 'price');
+  assert.ok(Number(values) >= 400);
+  // Some texts are written in Latin letters or in other ways that the rules of the mock do not cover.
+  assert.ok(Number.parseFloat(precision) >= 90 && Number.parseFloat(recall) >= 80);
   assert.match(lines.at(-1) ?? '', /^This is the mock\. .*docs\/models\.md\.$/);
 });
 
@@ -168,7 +169,7 @@ test('A failed server is reported in one line with advice', async () => {
 const texts = await readGoldenTexts(GOLDEN_TEXTS_FILE);
 
 test('The golden texts have every language, deal and property type, and texts without a listing', () => {
-  assert.ok(texts.length >= 40);
+  assert.equal(texts.length, 500);
   assert.equal(new Set(texts.map(({ name }) => name)).size, texts.length);
   for (const [field, expectedValues] of Object.entries({
     language: 'en mixed ru uk',

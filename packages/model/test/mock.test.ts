@@ -51,14 +51,34 @@ const LISTINGS: [description: string, facts: Record<string, unknown>][] = [
   ],
   [
     "Продам однушку, Київ, четвертий поверх п'ятиповерхового будинку 1985 року",
-    { floor: 4, floors_total: 5, year_built: 1985, rooms: 1 },
+    { floor: 4, floors_total: 5, year_built: 1985, rooms: 1, price_per_m2: null, offers: null },
   ],
+  [
+    'Продам квартиру в Луцьку, 64 м². Було 850 $/м², зараз 790 $/м². Внесок ОСББ 14 грн за метр.',
+    { price: null, price_per_m2: 790, currency: 'USD', offers: null },
+  ],
+  [
+    'Офис, Киев, 230 кв.м. Ставка 18 у.е./м², всего 4 140 у.е. в месяц',
+    { price: 4140, price_per_m2: 18, currency: 'USD' },
+  ],
+  ['Land for sale, 10 sotok, 3 200 USD per 100 m2', { price_per_m2: null }],
+  [
+    'Продам або здам будинок у Фастові, 86 м². Продаж 42 000 $, оренда 9 000 грн/міс.',
+    { deal_type: 'sale', price: 42_000, offers: 2 },
+  ],
+  [
+    'Оренда у Львові: 1) 1к, 40 м², 14 000 грн 2) 2к, 52 м², 15 500 грн 3) 2к, 60 м², 18 000 грн',
+    { price: 14_000, offers: 3 },
+  ],
+  ['Студия, Киев. Сутки 1900 грн, на месяц 21 000 грн/мес.', { offers: 2 }],
+  ['Продам квартиру з орендарями: здана за 7500 грн, продаж 27 300 доларів', { offers: null }],
   [
     'Продаётся дом в Ирпене, 2 этажа, участок 5 соток, сто двадцать тысяч долларов, 950 $ за м²',
     {
       language: 'ru',
       property_type: 'house',
       price: 120_000,
+      price_per_m2: 950,
       currency: 'USD',
       city: 'Ірпінь',
       floor: null,

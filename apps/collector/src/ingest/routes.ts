@@ -58,6 +58,13 @@ export const rawSchema = Type.Object({
       'is from an earlier attempt.',
   }),
   listing_id: nullable(Type.Integer()),
+  offers: nullable(
+    Type.Integer({
+      description:
+        'Number of properties or deals that the text of the listing offers. The text was not split: the listing has the first ' +
+        'of them. Null for one.',
+    }),
+  ),
   model_usage: nullable(modelUsageSchema),
   created_at: Type.String({ format: 'date-time' }),
   updated_at: Type.String({ format: 'date-time' }),

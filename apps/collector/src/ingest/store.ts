@@ -91,6 +91,13 @@ export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void;
         .selectFrom('raw_data')
         .select(['id as raw_id', 'source_slug', 'external_id', 'status', 'attempts', 'error'])
         .select(['stages', 'listing_id', 'model_usage', 'created_at', 'updated_at'])
+        .select((eb) =>
+          eb
+            .selectFrom('property_listings')
+            .select('offers')
+            .whereRef('property_listings.id', '=', 'raw_data.listing_id')
+            .as('offers'),
+        )
         .where('id', '=', rawId)
         .executeTakeFirst();
       return (

@@ -13,6 +13,8 @@ import { PROPERTY_TYPES } from './property-types.ts';
 const MAX_PRICE = 99_999_999_999_999;
 const MAX_AREA = 9_999_999_999;
 
+const MAX_OFFERS = 1000;
+
 /** Length of an RFC 3339 timestamp with an offset and nanoseconds. */
 const MAX_TIME_LENGTH = '2026-01-31T12:00:00.123456789+02:00'.length;
 
@@ -43,6 +45,8 @@ export type Field = {
   choices?: readonly string[];
   /** Rules that `merge.ts` applies to the value, in order. */
   rules?: readonly ('shortened' | 'lower_case' | 'known_type' | 'rounded')[];
+  /** Value of the model that means the same as none. */
+  emptyValue?: number;
   /** Field that this field cannot exceed. Of contradictory values with one provider, only a trusted whole is kept. */
   partOf?: { whole: string; isWholeTrusted: boolean };
   /**
@@ -188,11 +192,27 @@ export const FIELDS = {
     label: 'price',
     display: 'line',
   },
+  price_per_m2: {
+    kind: 'number',
+    value: Type.Number({
+      minimum: 0,
+      maximum: MAX_PRICE,
+      description: 'Price of a square metre in `currency`.',
+    }),
+    provider: 'both',
+    instruction:
+      'the asking price of one square metre, only where the text gives it. Never divide. A price of land by the hundred square metres or by the hectare, of repairs or of utilities is not one.',
+    rules: ['rounded'],
+    partOf: { whole: 'price', isWholeTrusted: true },
+    evaluation: 'exact',
+    label: 'price per square metre',
+    display: 'detail',
+  },
   currency: {
     kind: 'code',
     value: Type.String({ pattern: '^[A-Z]{3}$', description: 'ISO 4217.' }),
     provider: 'both',
-    instruction: 'the ISO 4217 code of the price.',
+    instruction: 'the ISO 4217 code of the price, or of the price per square metre.',
     evaluation: 'exact',
     label: 'currency',
     display: 'list',
@@ -312,6 +332,18 @@ export const FIELDS = {
     isSearched: true,
     label: 'features',
     display: 'detail',
+  },
+  offers: {
+    ...createIntegerField(2, MAX_OFFERS),
+    provider: 'model',
+    instruction:
+      'how many different properties or deals the text offers, such as 2 for a flat to buy or to rent; null for one. The other facts are those of the first.',
+    emptyValue: 1,
+    comparison: 'wording',
+    evaluation: 'exact',
+    label: 'offers in the text, of which the listing has the first',
+    unit: ['offer in the text', 'offers in the text'],
+    display: 'line',
   },
   attributes: {
     kind: 'json',

@@ -53,18 +53,25 @@ export function presentListing(listing: ListingRow, conversion?: Conversion): Li
   return {
     listing_id: id,
     ...values,
+    price_per_m2: row.price_per_m2 ?? computePricePerArea(row) ?? null,
     place: presentPlace({ place_id, place_text, place_status }),
     price_converted: convertPrice(row, conversion),
   };
 }
 
-/** Returns the price per square metre, rounded to two decimals; undefined without a price or with no or zero area. */
-export function getPricePerArea(
+/**
+ * Computes the price per square metre, rounded to two decimals as the filters of searches round it. Returns undefined
+ * without a price or with no or zero area.
+ */
+export function computePricePerArea(
   listing: Partial<Pick<Listing, 'price' | 'area_total'>>,
 ): number | undefined {
   const { price, area_total: area } = listing;
-  if (price == null || area == null || area === 0) return undefined;
-  return Math.round((price / area) * 100) / 100;
+  if (price == null || area == null) return undefined;
+  // Hundredths are integers, so a quotient halfway between two of them is exact.
+  const areaInHundredths = Math.round(area * 100);
+  if (areaInHundredths === 0) return undefined;
+  return Math.round((Math.round(price * 100) * 100) / areaInHundredths) / 100;
 }
 
 type JoinedTables = { listing: Tables['property_listings']; current: Tables['listing_payloads'] };

@@ -6,13 +6,7 @@ import { problem, problemResponses } from '../errors.ts';
 import { readConversion, requestedCurrencySchema } from '../money/conversion.ts';
 import { choice, idParam, MAX_ID, nullable, parseId } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
-import {
-  listingColumns,
-  listingSchema,
-  joinSameListing,
-  presentListing,
-  getPricePerArea,
-} from './listing.ts';
+import { listingColumns, listingSchema, joinSameListing, presentListing } from './listing.ts';
 import { type Provenance, RULES } from './provenance.ts';
 
 const MAX_DUPLICATES = 20;
@@ -60,9 +54,6 @@ const provenanceSchema = Type.Object(
 
 const listingDetailsSchema = Type.Object({
   ...listingSchema.properties,
-  price_per_m2: nullable(
-    Type.Number({ description: 'Price per square metre in the currency of the listing.' }),
-  ),
   provenance: nullable(provenanceSchema),
   duplicate_group: nullable(
     Type.Integer({
@@ -174,7 +165,6 @@ export function registerListingRoutes(app: Server, { db }: { db: Kysely<Tables> 
           : await readConversion(db, currency, 'querystring/currency');
       return {
         ...presentListing(listing, conversion),
-        price_per_m2: getPricePerArea(listing) ?? null,
         provenance: (await findProvenance(db, id)) ?? null,
         duplicate_group,
         duplicates: await listDuplicates(db, id, MAX_DUPLICATES),

@@ -49,7 +49,7 @@ const rawListQuerySchema = Type.Object(
 
 const rawListSchema = Type.Array(
   Type.Object({
-    ...Type.Omit(rawSchema, ['stages', 'model_usage']).properties,
+    ...Type.Omit(rawSchema, ['stages', 'offers', 'model_usage']).properties,
     request_id: nullable(
       Type.String({ description: 'ID of the request that sent the payload, as in the log.' }),
     ),

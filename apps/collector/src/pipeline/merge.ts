@@ -9,7 +9,7 @@ import {
   MODEL_FIELDS,
   SOURCE_FIELDS,
 } from '../listing/fields.ts';
-import { getPricePerArea } from '../listing/listing.ts';
+import { computePricePerArea } from '../listing/listing.ts';
 import { findPropertyType } from '../listing/property-types.ts';
 import {
   createRuleOrigin,
@@ -52,7 +52,7 @@ export function mergeFields(
     payload.description,
   );
   const fields = { ...origins };
-  if (getPricePerArea(facts) !== undefined)
+  if (facts.price_per_m2 === undefined && computePricePerArea(facts) !== undefined)
     fields['price_per_m2'] = createRuleOrigin('price_by_area');
   fields['place'] = createRuleOrigin('place_by_names');
   return {
@@ -134,7 +134,8 @@ export function mergeFacts(payload: Payload, extraction: Extraction): MergedFact
 }
 
 /** Cleans strings and lists. Returns undefined for empty values. */
-function cleanFieldValue(value: unknown, { value: schema }: Field): unknown {
+function cleanFieldValue(value: unknown, { value: schema, emptyValue }: Field): unknown {
+  if (value === emptyValue) return undefined;
   if (typeof value === 'string') return cleanText(value) || undefined;
   if (!Array.isArray(value)) return value ?? undefined;
   // The schemas of all list fields are arrays of strings.

@@ -149,7 +149,10 @@ function listPriceConditions(
 ): Expression<SqlBool>[] {
   const eb = expressionBuilder<Tables, 'property_listings'>();
   return listRangeFilters(PRICE_FILTERS, filters).map(({ column, ...range }) => {
-    const amount = column === 'price' ? price : sql`round(price / nullif(area_total, 0), 2)`;
+    const amount =
+      column === 'price'
+        ? price
+        : sql`coalesce(price_per_m2, round(price / nullif(area_total, 0), 2))`;
     const bounds = filters.conversion === undefined ? [] : convertBounds(filters.conversion, range);
     return eb.or(
       bounds.map(({ currency, min, max }) => {

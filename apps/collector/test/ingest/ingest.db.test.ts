@@ -64,6 +64,7 @@ test('A payload is accepted and stored as pending', async () => {
     error: null,
     stages: [],
     listing_id: null,
+    offers: null,
     model_usage: null,
   });
   assert.equal(new Date(String(created_at)).toISOString(), created_at);

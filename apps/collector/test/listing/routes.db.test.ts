@@ -171,6 +171,51 @@ test('A year of construction is read or provided, answered, searched and tracked
   assert.equal((await collector.post('/api/v1/ingest', { ...payload, year_built: 1 })).status, 422);
 });
 
+test('A price per square metre is provided, read or computed, and searches filter by the same value', async () => {
+  const payload = createPayload({ area_total: 50, currency: 'USD', deal_type: 'sale' });
+  const read = async (fields: object) => {
+    const raw = await processCompletely({ ...payload, ...fields });
+    const { price_per_m2: price, provenance } = await readListing(raw.listing_id);
+    const filters = { deal_type: 'sale', price_per_m2_min: price, price_per_m2_max: price };
+    const response = await collector.post('/api/v1/search/fulltext', {
+      query: 'Львів',
+      ...filters,
+    });
+    const { items } = response.json<{ items: { listing: Listing }[] }>();
+    assert.ok(items.some(({ listing }) => listing.listing_id === raw.listing_id));
+    assert.ok(items.every(({ listing }) => listing.price_per_m2 === price));
+    return [price, provenance.fields['price_per_m2']];
+  };
+  const description = 'Продам квартиру у Львові, 50 м², по 1 150 $ за м².';
+  const byArea = createRuleOrigin('price_by_area');
+  assert.deepEqual(await read({ price: 60_000 }), [1200, byArea]);
+  assert.deepEqual(await read({ price: 60_000, price_per_m2: 1250 }), [
+    1250,
+    { origin: 'payload' },
+  ]);
+  assert.deepEqual(await read({ description }), [1150, { origin: 'model' }]);
+  assert.deepEqual(await read({ price: 600, area_total: 40.16 }), [14.94, byArea]);
+});
+
+test('A text with several offers is counted in the listing, in searches and in its record', async () => {
+  const description =
+    'Продам або здам будинок-бунгало у Фастові, 86 м². Продаж 42 000 $, оренда 9 000 грн/міс.';
+  const payload = createPayload({ external_id: 'two-offers', title: 'Бунгало', description });
+  const raw = await processCompletely(payload);
+  assert.equal((await readListing(raw.listing_id))['offers'], 2);
+  const readRecord = async (rawId: number) =>
+    (await collector.get(`/api/v1/raw/${rawId}`)).json<{ offers: number | null }>();
+  assert.equal((await readRecord(raw.raw_id)).offers, 2);
+  const response = await collector.post('/api/v1/search/fulltext', { query: 'бунгало' });
+  const { items } = response.json<{ items: { listing: Record<string, unknown> }[] }>();
+  assert.deepEqual(
+    items.map(({ listing }) => listing['offers']),
+    [2],
+  );
+  const single = await processCompletely(createPayload());
+  assert.equal((await readRecord(single.raw_id)).offers, null);
+});
+
 /** Creates the origin of a value that a rule changed or omitted. */
 const createRuleOrigin = (rule: string, of?: string) => ({
   origin: 'rule',

@@ -188,11 +188,17 @@ test('The model is offered the kinds of property, and another word does not disc
   assert.ok(!Value.Check(extractionCompletion.schema, { ...extraction, deal_type: 'gift' }));
 });
 
+test('Several offers are counted, and one offer is none', () => {
+  assert.equal(merge({}, { offers: 3 }).facts.offers, 3);
+  assert.deepEqual(merge({}, { offers: 1 }), { facts: {}, origins: { description: fromPayload } });
+});
+
 const impossibleFacts: [string, Partial<Extraction>][] = [
   ['a price below 0', { price: -5 }],
   ['a price past all bounds', { price: 1e300 }],
   ['a currency that is not a code', { currency: '$' }],
   ['half a room', { rooms: 2.5 }],
+  ['no offer', { offers: 0 }],
   ['an area below 0', { area_total: -1 }],
   ['a title too long', { title: 'т'.repeat(501) }],
 ];
@@ -239,6 +245,13 @@ const contradictions: [string, Partial<Payload>, Partial<Extraction>, object, ob
     {},
     { area_total: 50 },
     { area_living: 'payload' },
+  ],
+  [
+    'a price per square metre above the price',
+    {},
+    { price: 30_000, price_per_m2: 38_000 },
+    { price: 30_000 },
+    { price_per_m2: 'model' },
   ],
   [
     "the model's total",

@@ -4,7 +4,7 @@ import { type Facts, guessDealType, readDealType, readPropertyType } from './kin
 import { detectLanguage } from './language.ts';
 import { replaceNumberWords } from './numbers.ts';
 import { normalizeCity, readAddress, readPlace } from './places.ts';
-import { readPrice } from './price.ts';
+import { countOffers, readPrice } from './price.ts';
 import { explainRejection } from './relevance.ts';
 import { readAreas, readFloors, readRooms } from './sizes.ts';
 import { cleanTitle, composeTexts } from './summary.ts';
@@ -41,6 +41,7 @@ const readSimpleFields = (originalText: string, foldedText: string) => ({
   contact_name: readContactName(maskPhones(originalText)),
   phones: readPhones(originalText).slice(0, MAX_PHONES),
   features: readFeatures(foldedText),
+  offers: countOffers(foldedText),
 });
 
 /** Folds text, with number words as digits and without phone numbers. */
@@ -56,15 +57,15 @@ function readListing({ title = '', description = '', ...fields }: Payload) {
   const namedType = fields.property_type ?? readPropertyType(foldedTitle, foldedText);
   const rooms = fields.rooms ?? readRooms(foldedText, namedType);
   const propertyType = namedType ?? (rooms === null ? null : 'apartment');
-  const { price, currency } = readPrice(foldedText, { dealType, knownPrice: fields.price });
+  const prices = readPrice(foldedText, { dealType, knownPrice: fields.price });
   const areas = readAreas(foldedText, propertyType);
   const floors = readFloors(foldedText, propertyType);
   const facts = {
     language: detectLanguage(foldedText),
-    deal_type: dealType ?? guessDealType(price, currency),
+    deal_type: dealType ?? guessDealType(prices.price, prices.currency),
     property_type: propertyType,
-    price,
-    currency: fields.currency ?? currency,
+    ...prices,
+    currency: fields.currency ?? prices.currency,
     ...readPlace(originalText, foldedText, fields.city ? normalizeCity(fields.city) : undefined),
     rooms,
     area_total: fields.area_total ?? areas.total,

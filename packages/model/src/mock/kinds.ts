@@ -7,8 +7,8 @@ export type DealType = 'sale' | 'rent' | 'daily_rent';
 export type PropertyType = 'apartment' | 'house' | 'room' | 'land' | 'commercial' | 'garage';
 
 /** Facts of a listing; null if its texts do not contain them. A known city has its Ukrainian name in the nominative. */
-export type Facts = Record<'price' | 'rooms' | 'floor' | 'floors_total', number | null> &
-  Record<'area_total' | 'area_living' | 'area_kitchen', number | null> &
+export type Facts = Record<'price' | 'price_per_m2' | 'rooms' | 'floor', number | null> &
+  Record<'floors_total' | 'area_total' | 'area_living' | 'area_kitchen', number | null> &
   Record<'currency' | 'city' | 'district' | 'address', string | null> & {
     language: Language;
     deal_type: DealType | null;
@@ -27,6 +27,7 @@ rent: зда(?:м|ю|єця|еця|єтся|ється|еться|ємо|емо|
 const matchesPattern = createPatternTester(String.raw`
 daily: \<(?:подобов\p{L}*|посуточн\p{L}*|щодоб\p{L}*|на добу|за добу|в добу|доба|на сутки|за сутки|в сутки|сутки|сут|per night|nightly|a night|by the night|(?<=/ ?)(?:night|day|ніч|ночь|добу|сут)|per day|daily (?:rent|rental|let)|short[- ](?:term|stays?|let|lets)|за ніч|на ніч|за ночь|на ночь|почасово)\>
 monthly: \<(?:(?<=/ ?)(?:міс|мес|mo|month)|(?:на|в|за|у|per|a) (?:місяць|міс|месяц|мес|month)|pcm|monthly|щомісяч\p{L}*|ежемесячн\p{L}*)\>
+byMonth: \<(?:помісячно|помесячно|місяць|месяц)
 # The property is sold with its current tenant, so the words for rent are not an offer.
 letAlready: \<(?:(?:з|із|с) (?:орендар\p{L}*|арендатор\p{L}*)|with (?:a )?(?:sitting )?tenants?)\>
 # "4800 + комуналка": only tenants pay extra for utilities.
@@ -66,6 +67,15 @@ export function readDealType(foldedTitle: string, foldedText: string): DealType 
     return 'rent';
   return matchesPattern('paidForGood', foldedText) ? 'sale' : null;
 }
+
+/** Returns whether a text names both a sale and a rent. */
+export const offersSaleAndRent = (foldedText: string): boolean =>
+  OFFER_PATTERNS.every(([, pattern]) => foldedText.search(pattern) >= 0);
+
+/** Returns whether a text names both a rent by the night and a rent by the month. */
+export const offersNightsAndMonths = (foldedText: string): boolean =>
+  matchesPattern('daily', foldedText.replace(DAILY_DENIAL_PATTERN, ' ')) &&
+  (matchesPattern('monthly', foldedText) || matchesPattern('byMonth', foldedText));
 
 /** Price bounds by currency: lower prices are monthly rents, higher ones are sales. Prices between are ambiguous. */
 const PRICE_BOUNDS: Record<string, { rentBelow: number; saleFrom: number }> = {

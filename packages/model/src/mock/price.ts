@@ -1,4 +1,4 @@
-import type { DealType } from './kinds.ts';
+import { type DealType, guessDealType, offersNightsAndMonths, offersSaleAndRent } from './kinds.ts';
 import { compilePattern, compileTable, createPatternTester, parseTable } from './text.ts';
 
 /** Spellings of currencies in folded text, longest first. "Умовні одиниці" means dollars in Ukrainian listings. */
@@ -25,6 +25,9 @@ type Amount = {
   before: string;
   after: string;
 };
+
+/** Returns whether a number is a sum of money beyond doubt. */
+const isMoney = ({ currency, isScaled }: Amount): boolean => currency !== null || isScaled;
 
 const CONTEXT_LENGTH = 48;
 /** Smallest "к" amount without a currency: "2к" is a flat with two rooms. */
@@ -107,6 +110,8 @@ other: знижк|скидк|discount|торг|уступ|доплат|внес|
 other: паркінг|паркинг|комор[аиу]|кладов|parking|storage|вклад|влож|інвест|ремонт\p{L}* (?:за|на|кошт|обош|обійш)|invested|дохід|доход|прибут|income|yield|зарплат|salary|штраф|fine(?!\p{L})|податк|налог|tax(?!i)|меблі за|мебель за|(?:за|per) (?:1 |один |одну )?(?:м ?2|м ?кв|кв(?!\p{L})|метр(?!о)|сотк|m ?2|sq)
 `);
 
+const AREA_UNIT_SOURCE = String.raw`м ?2|м\.? ?кв|кв\.? ?м(?:етр\p{L}*)?|кв(?!\p{L})|квадрат(?!ур)\p{L}*|метр(?!о)\p{L}*|м(?!\p{L})|m ?2|sq\.? ?m\p{L}*|square met\p{L}+|met(?:er|re)|metr(?!o)\p{L}*`;
+
 /** Tests the text before or after an amount against the patterns with the given name. */
 const matchesPattern = createPatternTester(String.raw`
 # Text after an amount that is not the price: per square metre, hour or year; an additional cost; a retracted amount.
@@ -116,6 +121,11 @@ notPrice: ^ ?\?
 notPrice: ^ ?%
 monthly: ^\.?,? ?(?:\+ ?[\p{L}.]+ ?)?(?:/|в|на|за|у|per|a|each)? ?(?:міс|мес|mo(?:nth)?(?!\p{L})|pcm|monthly|щомісяч|ежемесяч|m(?!\p{L}))
 daily: ^\.?,? ?(?:/|в|на|за|у|per|a)? ?(?:доб|сут|ніч|ноч|night|day|день|daily)
+perArea: ^\.?,? ?(?:/|за|по|per|a|x) ?(?:1 ?|один ?)?(?:${AREA_UNIT_SOURCE})
+# Text before a price per square metre: "ціна за м2: 900 $", "метр - 820 євро".
+perAreaBefore: (?:(?:за|per) ?(?:1 ?|один ?)?(?:${AREA_UNIT_SOURCE})|\<метр) ?[:=-]? ?$
+# Text before the price per square metre of something else.
+notOffer: ремонт|бригад|опален|отоплен|ринк|рынк|market|чинш|czynsz|експлуатац|эксплуатац|внесок|взнос|opex
 # Text after a number that counts something other than money.
 measure: ^ ?-? ?(?:м(?!\p{L})|м ?2|кв(?!арт)|m ?2|sq|сот|км|km|хв|мин|min|кімн|комн|room|поверх|пов|этаж|эт|рок|рік|р\.|год|лет|year|люд|чел|person|people|guest|гост|міс|мес|доб|сут|шт|х(?!\p{L})|:\d|bed|br)
 # Text before a price per night.
@@ -140,7 +150,7 @@ function findRole(before: string): AmountRole | undefined {
 
 /** Scores how likely an amount is the price. 0 means that it is not a price. */
 function scoreAmount(amount: Amount, dealType: DealType | null): number {
-  const { value, currency, isScaled, before, after } = amount;
+  const { value, before, after } = amount;
   const role = findRole(before);
   const isMonthly = matchesPattern('monthly', after);
   const isDaily = matchesPattern('daily', after) || matchesPattern('dailyBefore', before);
@@ -152,7 +162,7 @@ function scoreAmount(amount: Amount, dealType: DealType | null): number {
         : isMonthly;
   if (role === 'other' || (dealType !== null && isOfOtherDeal)) return 0;
   if (value < MIN_PRICE[dealType ?? 'daily_rent'] || matchesPattern('notPrice', after)) return 0;
-  if (currency !== null || isScaled) {
+  if (isMoney(amount)) {
     const roleBonus = role === 'new' ? 6 : role === 'price' ? 2 : 0;
     return 4 + roleBonus + (isMonthly || isDaily ? 3 : 0);
   }
@@ -167,10 +177,22 @@ function scoreAmount(amount: Amount, dealType: DealType | null): number {
   return isRound && !isYear && dealType !== null && !/[№#/-] ?$/u.test(before) ? 1 : 0;
 }
 
-export type Price = { price: number | null; currency: string | null };
+export type Price = { price: number | null; price_per_m2: number | null; currency: string | null };
+
+/** Returns the amount that is the price per square metre: the first one, or the one after a reduction. */
+function findPricePerArea(amounts: readonly Amount[]): Amount | undefined {
+  const candidates = amounts.filter(isMoney).flatMap((amount) => {
+    const { before, after } = amount;
+    const isNamedBefore = matchesPattern('perAreaBefore', before);
+    if (!isNamedBefore && !matchesPattern('perArea', after)) return [];
+    const role = isNamedBefore ? undefined : findRole(before);
+    return role === 'other' || matchesPattern('notOffer', before) ? [] : [{ amount, role }];
+  });
+  return (candidates.find(({ role }) => role === 'new') ?? candidates[0])?.amount;
+}
 
 /**
- * Reads the asking price. Ignores deposits, utilities, commissions, prices per square metre and former prices. The
+ * Reads the asking price and the price per square metre. Ignores deposits, utilities, commissions and former prices. The
  * amount with the highest score wins; among equal scores, the first one.
  * @param knownPrice Price in the payload. The text may contain its currency.
  */
@@ -187,9 +209,51 @@ export function readPrice(
     .filter(({ score }) => score > 0)
     .toSorted((a, b) => b.score - a.score);
   const price = knownPrice ?? bestAmount?.value;
-  if (price === undefined) return { price: null, currency: null };
+  const pricePerArea = findPricePerArea(amounts);
+  if (price === undefined) {
+    const { value = null, currency = null } = pricePerArea ?? {};
+    return { price: null, price_per_m2: value, currency };
+  }
   const currency = amounts.find((amount) => amount.value === price && amount.currency)?.currency;
-  return { price, currency: currency ?? guessCurrency(price, dealType) };
+  const isSameCurrency = pricePerArea?.currency === (currency ?? pricePerArea?.currency);
+  return {
+    price,
+    price_per_m2: isSameCurrency ? (pricePerArea?.value ?? null) : null,
+    currency: currency ?? guessCurrency(price, dealType),
+  };
+}
+
+/** Beginning of a list item: "1) ", "а) ", or a line with a bullet and a price. */
+const LIST_ITEM_PATTERN = compilePattern(
+  String.raw`(?:^|[\s(])(\d|[а-я])\) |\n ?[-*•▪✅] ?(?=[^\n]{0,80}\d{3})`,
+  'gu',
+);
+/** Numbers of rooms and areas, which distinguish the properties in one text. */
+const PROPERTY_PATTERN = compilePattern(
+  String.raw`(?<![\d.,/])[1-6] ?-? ?(?:х |ти )?(?:к(?!\p{L})|кк|кімн|комн|кім|room|bed|br(?!\p{L}))|(?:одн|двох?|трь?ох|трех)(?:комнатн|кімнатн|ушк|местн|місн)|(?<![\d.,])\d{1,4}(?:[.,]\d+)? ?(?:м ?2|кв\.? ?м|м(?!\p{L})|sqm|соток)`,
+  'gu',
+);
+
+/**
+ * Counts the offers in a text: the items of a list, the prices of several properties, or two deals. Returns null for one
+ * offer.
+ */
+export function countOffers(foldedText: string): number | null {
+  const prices = readAmounts(foldedText).filter(
+    (amount) =>
+      isMoney(amount) && scoreAmount(amount, null) > 0 && !matchesPattern('letNow', amount.before),
+  );
+  if (prices.length < 2) return null;
+  const itemCount = [...foldedText.matchAll(LIST_ITEM_PATTERN)].length;
+  if (itemCount > 1 && itemCount <= prices.length) return itemCount;
+  const deals = new Set(prices.map(({ value, currency }) => guessDealType(value, currency)));
+  if (offersSaleAndRent(foldedText) && deals.has('sale') && deals.has('rent')) return 2;
+  const values = prices.map(({ value }) => value);
+  if (Math.max(...values) >= 4 * Math.min(...values))
+    return offersNightsAndMonths(foldedText) ? 2 : null;
+  const propertyCount = new Set(foldedText.match(PROPERTY_PATTERN)).size;
+  const isPriceList = new Set(values).size === values.length && values.length <= propertyCount;
+  return isPriceList ? values.length : null;
 }
 
 /** Rents without a currency are in hryvnias from these amounts up. */

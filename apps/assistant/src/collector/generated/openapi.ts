@@ -444,6 +444,7 @@ export interface paths {
                                 duration_ms: number;
                             }[];
                             listing_id: number | null;
+                            offers: number | null;
                             model_usage: {
                                 /** @description Number of requests; a request shared by several payloads counts for each. */
                                 calls: number;
@@ -798,6 +799,7 @@ export interface paths {
                             property_type: string | null;
                             property_type_text: string | null;
                             price: number | null;
+                            price_per_m2: number | null;
                             currency: string | null;
                             city: string | null;
                             district: string | null;
@@ -814,6 +816,7 @@ export interface paths {
                             contact_name: string | null;
                             phones: string[];
                             features: string[];
+                            offers: number | null;
                             attributes: {
                                 [key: string]: unknown;
                             };
@@ -842,7 +845,6 @@ export interface paths {
                             created_at: string;
                             /** Format: date-time */
                             updated_at: string;
-                            price_per_m2: number | null;
                             provenance: {
                                 raw_id: number | null;
                                 model: string | null;
@@ -2936,6 +2938,8 @@ export interface components {
             /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English. Another word is kept in `property_type_text`. */
             property_type?: string;
             price?: number;
+            /** @description Price of a square metre in `currency`. */
+            price_per_m2?: number;
             /** @description ISO 4217. */
             currency?: string;
             city?: string;
@@ -3025,6 +3029,7 @@ export interface components {
                 property_type: string | null;
                 property_type_text: string | null;
                 price: number | null;
+                price_per_m2: number | null;
                 currency: string | null;
                 city: string | null;
                 district: string | null;
@@ -3041,6 +3046,7 @@ export interface components {
                 contact_name: string | null;
                 phones: string[];
                 features: string[];
+                offers: number | null;
                 attributes: {
                     [key: string]: unknown;
                 };
@@ -3147,6 +3153,7 @@ export interface components {
                     property_type: string | null;
                     property_type_text: string | null;
                     price: number | null;
+                    price_per_m2: number | null;
                     currency: string | null;
                     city: string | null;
                     district: string | null;
@@ -3163,6 +3170,7 @@ export interface components {
                     contact_name: string | null;
                     phones: string[];
                     features: string[];
+                    offers: number | null;
                     attributes: {
                         [key: string]: unknown;
                     };
@@ -3259,6 +3267,7 @@ export interface components {
                     property_type: string | null;
                     property_type_text: string | null;
                     price: number | null;
+                    price_per_m2: number | null;
                     currency: string | null;
                     city: string | null;
                     district: string | null;
@@ -3275,6 +3284,7 @@ export interface components {
                     contact_name: string | null;
                     phones: string[];
                     features: string[];
+                    offers: number | null;
                     attributes: {
                         [key: string]: unknown;
                     };
@@ -3390,6 +3400,12 @@ export const listingFields = [
     "shown": "line"
   },
   {
+    "name": "price_per_m2",
+    "label": "price per square metre",
+    "unit": null,
+    "shown": "detail"
+  },
+  {
     "name": "currency",
     "label": "currency",
     "unit": null,
@@ -3487,6 +3503,15 @@ export const listingFields = [
     "label": "features",
     "unit": null,
     "shown": "detail"
+  },
+  {
+    "name": "offers",
+    "label": "offers in the text, of which the listing has the first",
+    "unit": [
+      "offer in the text",
+      "offers in the text"
+    ],
+    "shown": "line"
   },
   {
     "name": "attributes",
