@@ -8,7 +8,15 @@ import {
   EVALUATED_FIELDS,
   readGoldenTexts,
 } from '../src/evaluate/golden.ts';
-import { createTallies, scoreText, sumTallies } from '../src/evaluate/score.ts';
+import {
+  ALL_FIELDS,
+  countCorrect,
+  createOutcome,
+  createTallies,
+  scoreText,
+  sumTallies,
+} from '../src/evaluate/score.ts';
+import { computeMcNemarP, computeWilsonInterval } from '../src/evaluate/statistics.ts';
 import {
   openFolder,
   findUnusedUrl,
@@ -114,6 +122,16 @@ test('A model is shown beside the mock with its calls, tokens and time', async (
   assert.deepEqual(findRow(lines, 'rooms'), ['1', '0.0 %', '0.0 %', '100.0 %', '100.0 %']);
   assert.deepEqual(findRow(lines, 'city'), ['2', '50.0 %', '50.0 %', '100.0 %', '100.0 %']);
   assert.deepEqual(findRow(lines, 'address'), ['0', '–', '–', '–', '–']);
+  const accuracies = lines.slice(lines.findIndex((line) => line.startsWith('accuracy ')));
+  assert.deepEqual(findRow(accuracies, 'price'), [
+    '2',
+    '50.0 % (9.5–90.5)',
+    '100.0 % (34.2–100.0)',
+  ]);
+  // A text without a usable answer is wrong, even if it has no listing.
+  assert.equal(findRow(accuracies, 'is_listing')[1], '66.7 % (20.8–93.9)');
+  assert.deepEqual(findRow(accuracies, 'address'), ['0', '–', '–']);
+  assert.deepEqual(findRow(accuracies, ALL_FIELDS).slice(0, 2), ['3', '0.0 % (0.0–56.1)']);
   // The completions of one text, which needs two attempts, report no tokens.
   assert.deepEqual(findRow(lines, 'tiny:1b').slice(0, 3), ['4', '200', '20']);
   assert.ok(lines.includes('tiny:1b: flat: rooms is 3, not 2'));
@@ -133,7 +151,8 @@ test('--json prints the figures, and --limit takes the first texts', async () =>
   assert.equal(status, 0, stderr);
   const report = JSON.parse(stdout);
   assert.equal(report.models[0].input_tokens, null, 'a server that counts no tokens');
-  const price = { right: 0, wrong: 0, missed: 2, precision: null, recall: 0 };
+  const tally = { right: 0, wrong: 0, missed: 2, precision: null, recall: 0 };
+  const price = { ...tally, texts: 2, correct: 0, accuracy: 0 };
   assert.equal(report.models.length, 2);
   assert.partialDeepStrictEqual(report, {
     texts: 2,
@@ -143,6 +162,88 @@ test('--json prints the figures, and --limit takes the first texts', async () =>
     ],
     embedding: { error: { code: 'MODEL_INVALID_OUTPUT' } },
   });
+});
+
+/** Runs a model that gives one price for every listing, and saves the run. */
+async function saveRun(name: string, price: number, args: string[]): Promise<string> {
+  const content = JSON.stringify({ ...NOTHING, price });
+  const { env } = await startModel(() => createCompletion(content));
+  const { status, stdout, stderr } = await evaluate([...args, '--json'], {
+    ...env,
+    MODEL_CHAT: name,
+  });
+  assert.equal(status, 0, stderr);
+  const path = join(folder, `${name}.json`);
+  writeFileSync(path, stdout);
+  return path;
+}
+
+test('--compare shows both runs by field, the texts that differ, and how likely chance is', async () => {
+  const file = writeTexts();
+  const savedRun = await saveRun('small', 90_000, [file]);
+  const { env } = await startModel(({ body }) => {
+    const question = JSON.stringify(body);
+    const price = question.includes('Здам') ? 9000 : 90_000;
+    const facts = { is_listing: !question.includes('авто'), price, city: 'Київ' };
+    return createCompletion(JSON.stringify({ ...NOTHING, ...facts }));
+  });
+  const { status, lines, stderr } = await evaluate([file, '--compare', savedRun], env);
+  assert.equal(status, 0, stderr);
+  const start = lines.findIndex((line) => line.startsWith('compared with small, prompt listing-'));
+  const rows = lines.slice(start);
+  assert.deepEqual(findRow(rows, 'accuracy'), [
+    'texts',
+    'tiny:1b',
+    'compared',
+    'difference',
+    'gained',
+    'lost',
+    'p',
+  ]);
+  assert.deepEqual(findRow(rows, 'price'), ['2', '100.0 %', '50.0 %', '+50.0', '1', '0', '1.000']);
+  assert.deepEqual(findRow(rows, 'rooms'), ['2', '50.0 %', '50.0 %', '0.0', '0', '0', '1.000']);
+  assert.deepEqual(findRow(rows, 'address'), ['0', '–', '–', '–', '0', '0', '1.000']);
+  assert.deepEqual(findRow(rows, ALL_FIELDS).slice(1, 4), ['66.7 %', '0.0 %', '+66.7']);
+
+  const { stdout } = await evaluate([file, '--compare', savedRun, '--json'], env);
+  const { comparison } = JSON.parse(stdout);
+  assert.partialDeepStrictEqual(comparison, {
+    model: 'small',
+    fields: {
+      price: {
+        texts: 2,
+        correct: 2,
+        compared_correct: 1,
+        difference: 0.5,
+        gained: 1,
+        lost: 0,
+        p: 1,
+      },
+    },
+    whole_texts: { texts: 3, correct: 2, compared_correct: 0, gained: 2, lost: 0 },
+  });
+});
+
+test('--compare rejects a run with other texts and a file that is no run, before the model is asked', async () => {
+  const file = writeTexts();
+  const savedRun = await saveRun('other', 1, [file, '--limit', '2']);
+  const { env, requests } = await startModel(() => createCompletion(JSON.stringify(NOTHING)));
+  for (const [args, message] of [
+    [[file, '--compare', savedRun], /has other texts: compare runs of the same file and --limit/],
+    [[file, '--compare', file], /own\.jsonl is not the output of oselya evaluate --json/],
+    [[file, '--compare', join(folder, 'none')], /there is no such file/],
+  ] as const) {
+    const { status, stderr } = await evaluate([...args], env);
+    assert.equal(status, 1);
+    assert.match(stderr, message);
+  }
+  assert.equal(requests.length, 0);
+  const line = formatText('flat', 'Здам квартиру', { is_listing: true });
+  const twins = join(folder, 'twins.jsonl');
+  writeFileSync(twins, line + line);
+  const twinRun = await saveRun('twins', 1, [twins]);
+  const { stderr } = await evaluate([twins, '--compare', twinRun], env);
+  assert.match(stderr, /two texts have the same name/);
 });
 
 test('A failed server is reported in one line with advice', async () => {
@@ -273,6 +374,51 @@ test('All values are missed if the model finds no listing', () => {
   assert.deepEqual(tallies.get('is_listing'), { right: 0, wrong: 0, missed: 1 });
   assert.deepEqual(tallies.get('price'), { right: 0, wrong: 0, missed: 1 });
   assert.deepEqual(fields, ['is_listing', 'price']);
+});
+
+test('The outcome of a text has each judged field, and all of them together', () => {
+  const expected = { is_listing: true, price: 5, city: null };
+  const outcomes = [
+    createOutcome(expected, []),
+    createOutcome(expected, ['price']),
+    createOutcome(expected, undefined),
+    createOutcome({ is_listing: false }, []),
+  ];
+  assert.deepEqual(countCorrect(outcomes, 'price'), { texts: 3, correct: 1 });
+  assert.deepEqual(countCorrect(outcomes, 'city'), { texts: 3, correct: 2 });
+  assert.deepEqual(countCorrect(outcomes, 'rooms'), { texts: 0, correct: 0 });
+  assert.deepEqual(countCorrect(outcomes, ALL_FIELDS), { texts: 4, correct: 2 });
+});
+
+test('Intervals of a share are those of Wilson', () => {
+  // Newcombe, Statistics in Medicine 17 (1998), table I.
+  for (const [correct, total, low, high] of [
+    [81, 263, 0.2553, 0.3662],
+    [15, 148, 0.0624, 0.1605],
+    [0, 20, 0, 0.1611],
+    [1, 29, 0.0061, 0.1718],
+    [20, 20, 0.8389, 1],
+  ] as const) {
+    const interval = computeWilsonInterval(correct, total)?.map((bound) =>
+      Number(bound.toFixed(4)),
+    );
+    assert.deepEqual(interval, [low, high], `${correct} of ${total}`);
+  }
+  assert.equal(computeWilsonInterval(0, 0), null);
+});
+
+test('The test of a difference is exact, and holds for many texts', () => {
+  for (const [gained, lost, p] of [
+    [0, 0, 1],
+    [5, 5, 1],
+    [0, 6, 2 / 64],
+    [9, 1, 22 / 1024],
+    [1, 9, 22 / 1024],
+    [5000, 5000, 1],
+    [3000, 0, 0],
+  ] as const) {
+    assert.ok(Math.abs(computeMcNemarP(gained, lost) - p) < 1e-9, `${gained} and ${lost}`);
+  }
 });
 
 test('A text without a listing is right if the model finds none', () => {

@@ -13,6 +13,7 @@ export function addEvaluateCommand(program: Command, context: Context): void {
     .option('--limit <n>', 'number of texts to read', parsePositiveInteger)
     .option('--verbose', 'print every value that is not as it should be')
     .option('--json', 'print the results as JSON')
+    .option('--compare <run>', 'compare with an earlier run, saved with --json')
     .action(async (file: string | undefined, options: EvaluateOptions) => {
       const { evaluate } = await import('../evaluate/evaluate.ts');
       await evaluate(file, options, context);

@@ -9,7 +9,8 @@ import {
 } from '../command.ts';
 import { showProgress } from '../progress.ts';
 import { sanitizeLine } from '../terminal.ts';
-import { GOLDEN_TEXTS_FILE, type GoldenText, readGoldenTexts } from './golden.ts';
+import { compareOutcomes, readSavedRun } from './compare.ts';
+import { GOLDEN_TEXTS_FILE, type GoldenText, hashGoldenTexts, readGoldenTexts } from './golden.ts';
 import {
   describeDifferences,
   describeEvaluation,
@@ -24,26 +25,30 @@ export type EvaluateOptions = {
   limit?: number;
   json?: boolean;
   verbose?: boolean;
+  /** File of an earlier run to compare with. */
+  compare?: string;
 };
 
 /**
  * Scores the configured model, and the mock for comparison, on the golden texts, and prints the result. Uses no
  * database.
  * @param file File of golden texts. Defaults to the golden texts of Oselya.
- * @throws CommandError if the file is invalid, the model's server fails, or the model gives no usable answer;
- *   ConfigError and StartError for an invalid configuration.
+ * @throws CommandError if a file is invalid, the run to compare with had other texts, the model's server fails, or the
+ *   model gives no usable answer; ConfigError and StartError for an invalid configuration.
  */
 export async function evaluate(
   file: string | undefined,
-  { limit, json = false, verbose = false }: EvaluateOptions,
+  { limit, json = false, verbose = false, compare }: EvaluateOptions,
   { env, stderr, print, exitWith }: Context,
 ): Promise<void> {
   const signal = createInterruptSignal();
   const texts = (await readGoldenTexts(file ?? GOLDEN_TEXTS_FILE)).slice(0, limit);
+  const savedRun = compare === undefined ? undefined : await readSavedRun(compare, texts);
   await using trial = openTrial(env);
   const isMock = trial.mode === 'mock';
   try {
-    const results = [await evaluateModel(trial, texts, { signal, stderr })];
+    const result = await evaluateModel(trial, texts, { signal, stderr });
+    const results = [result];
     if (!isMock) {
       await using mock = openTrial(env, { usesMock: true });
       results.push(await evaluateModel(mock, texts, { signal, stderr }));
@@ -51,7 +56,13 @@ export async function evaluate(
     const evaluation: Evaluation = {
       promptVersion: trial.promptVersion,
       textCount: texts.length,
+      textsHash: hashGoldenTexts(texts),
       results,
+      comparison: savedRun && {
+        model: savedRun.model,
+        promptVersion: savedRun.promptVersion,
+        fields: compareOutcomes(result.outcomes, savedRun.outcomes),
+      },
       embedding: isMock ? undefined : await checkEmbedding(trial, texts, signal),
     };
     if (json) return print(formatJson(toEvaluationJson(evaluation), 2));

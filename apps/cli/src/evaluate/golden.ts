@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FIELD_NAMES, getField, mapFields } from '@oselya/collector/fields';
@@ -73,6 +74,11 @@ export async function readGoldenTexts(path: string): Promise<GoldenText[]> {
     );
   if (texts.length === 0) throw new CommandError(`${path} has no texts`);
   return texts;
+}
+
+/** Returns a hash of the texts and their expected values. */
+export function hashGoldenTexts(texts: readonly GoldenText[]): string {
+  return createHash('sha256').update(JSON.stringify(texts)).digest('hex').slice(0, 16);
 }
 
 function parseLine(line: string, position: string): GoldenText {

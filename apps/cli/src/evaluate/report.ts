@@ -1,5 +1,16 @@
 import { formatFirstLines, sanitizeLine } from '../terminal.ts';
-import { computePrecision, computeRecall, type Scores, sumTallies, type Tally } from './score.ts';
+import type { FieldComparison } from './compare.ts';
+import {
+  ALL_FIELDS,
+  computePrecision,
+  computeRecall,
+  countCorrect,
+  type Outcome,
+  type Scores,
+  sumTallies,
+  type Tally,
+} from './score.ts';
+import { computeWilsonInterval } from './statistics.ts';
 
 /** Result of the embedding check: the dimensions, or the failure. */
 export type EmbeddingCheck =
@@ -16,11 +27,16 @@ export type ModelResult = Scores & {
   meanTextMs: number;
 };
 
+/** Comparison of the configured model's run with an earlier run. */
+export type Comparison = { model: string; promptVersion: string; fields: FieldComparison[] };
+
 export type Evaluation = {
   promptVersion: string;
   textCount: number;
+  textsHash: string;
   /** Result of the configured model, then that of the mock for comparison, unless the mock is configured. */
   results: ModelResult[];
+  comparison: Comparison | undefined;
   embedding: EmbeddingCheck | undefined;
 };
 
@@ -30,7 +46,7 @@ const integerFormat = new Intl.NumberFormat('en');
 
 /** Formats an evaluation as lines for a terminal. */
 export function describeEvaluation(evaluation: Evaluation): string[] {
-  const { promptVersion, textCount, results, embedding } = evaluation;
+  const { promptVersion, textCount, results, comparison, embedding } = evaluation;
   const fields = [...(results[0]?.tallies.keys() ?? [])];
   return [
     `${textCount} texts, prompt ${promptVersion}`,
@@ -49,6 +65,12 @@ export function describeEvaluation(evaluation: Evaluation): string[] {
         results.map(({ tallies }) => sumTallies(tallies)),
       ),
     ]),
+    '',
+    ...formatTable([
+      ['accuracy', 'texts', ...results.map(({ model }) => sanitizeLine(model))],
+      ...[...fields, ALL_FIELDS].map((field) => createAccuracyRow(field, results)),
+    ]),
+    ...(comparison === undefined ? [] : describeComparison(evaluation, comparison)),
     '',
     ...formatTable([
       ['cost', 'calls', 'tokens in', 'tokens out', 'time', 'per text'],
@@ -71,6 +93,66 @@ function createRow(title: string, tallies: readonly Tally[]): string[] {
   const [{ right, missed } = { right: 0, missed: 0 }] = tallies;
   const shares = tallies.flatMap((tally) => [computePrecision(tally), computeRecall(tally)]);
   return [title, integerFormat.format(right + missed), ...shares.map(formatShare)];
+}
+
+/** Creates a table row: the number of judged texts, then the accuracy of each model with its interval. */
+function createAccuracyRow(field: string, results: readonly ModelResult[]): string[] {
+  const accuracies = results.map(({ outcomes }) => computeAccuracy(outcomes, field));
+  return [
+    field,
+    integerFormat.format(accuracies[0]?.texts ?? 0),
+    ...accuracies.map(({ accuracy, interval }) => {
+      const bounds = interval?.map((bound) => (bound * 100).toFixed(1)).join('–');
+      return bounds === undefined ? '–' : `${formatShare(accuracy)} (${bounds})`;
+    }),
+  ];
+}
+
+/** Computes the share of texts that have a field right, with its 95 % confidence interval. */
+function computeAccuracy(outcomes: readonly Outcome[], field: string) {
+  const { texts, correct } = countCorrect(outcomes, field);
+  const accuracy = texts === 0 ? null : correct / texts;
+  return { texts, correct, accuracy, interval: computeWilsonInterval(correct, texts) };
+}
+
+function describeComparison({ results }: Evaluation, comparison: Comparison): string[] {
+  const { model, promptVersion, fields } = comparison;
+  return [
+    '',
+    `compared with ${sanitizeLine(model)}, prompt ${sanitizeLine(promptVersion)}`,
+    '',
+    ...formatTable([
+      [
+        'accuracy',
+        'texts',
+        sanitizeLine(results[0]?.model ?? ''),
+        'compared',
+        'difference',
+        'gained',
+        'lost',
+        'p',
+      ],
+      ...fields.map(({ field, texts, correct, savedCorrect, gained, lost, p }) => [
+        field,
+        integerFormat.format(texts),
+        formatShare(divide(correct, texts)),
+        formatShare(divide(savedCorrect, texts)),
+        formatDifference(divide(correct - savedCorrect, texts)),
+        integerFormat.format(gained),
+        integerFormat.format(lost),
+        p < 0.001 ? '< 0.001' : p.toFixed(3),
+      ]),
+    ]),
+  ];
+}
+
+const divide = (count: number, total: number): number | null =>
+  total === 0 ? null : count / total;
+
+function formatDifference(difference: number | null): string {
+  if (difference === null) return '–';
+  const points = (difference * 100).toFixed(1);
+  return difference > 0 ? `+${points}` : points;
 }
 
 function formatTable(rows: string[][]): string[] {
@@ -100,16 +182,22 @@ export function describeDifferences({ model, differences }: ModelResult): string
 }
 
 /** Converts an evaluation to the output of `--json`. */
-export function toEvaluationJson({ promptVersion, textCount, results, embedding }: Evaluation) {
+export function toEvaluationJson(evaluation: Evaluation) {
+  const { promptVersion, textCount, textsHash, results, comparison, embedding } = evaluation;
   return {
     prompt_version: promptVersion,
     texts: textCount,
+    texts_hash: textsHash,
     models: results.map((result) => ({
       model: result.model,
       fields: Object.fromEntries(
-        [...result.tallies].map(([field, tally]) => [field, toTallyJson(tally)]),
+        [...result.tallies].map(([field, tally]) => [
+          field,
+          { ...toTallyJson(tally), ...computeAccuracy(result.outcomes, field) },
+        ]),
       ),
       all: toTallyJson(sumTallies(result.tallies)),
+      whole_texts: computeAccuracy(result.outcomes, ALL_FIELDS),
       failed: result.failures,
       differences: result.differences,
       calls: result.calls,
@@ -118,7 +206,23 @@ export function toEvaluationJson({ promptVersion, textCount, results, embedding 
       duration_ms: Math.round(result.durationMs),
       text_ms: Math.round(result.meanTextMs),
     })),
+    ...(comparison && { comparison: toComparisonJson(comparison) }),
     ...(embedding && { embedding }),
+  };
+}
+
+function toComparisonJson({ model, promptVersion, fields }: Comparison) {
+  const entries = fields.map(({ field, savedCorrect, ...counts }) => {
+    const { texts, correct } = counts;
+    const difference = divide(correct - savedCorrect, texts);
+    return [field, { ...counts, compared_correct: savedCorrect, difference }] as const;
+  });
+  const { [ALL_FIELDS]: wholeTexts, ...fieldCounts } = Object.fromEntries(entries);
+  return {
+    model,
+    prompt_version: promptVersion,
+    fields: fieldCounts,
+    whole_texts: wholeTexts,
   };
 }
 

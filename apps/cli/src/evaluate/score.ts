@@ -106,8 +106,41 @@ function addTally(sum: Tally, { right, wrong, missed }: Tally): void {
   sum.missed += missed;
 }
 
+/** Whether each judged field of a text is right, including a field without a value that the model left empty. */
+export type Outcome = ReadonlyMap<string, boolean>;
+
+/** Name of the outcome that is right if all fields of a text are. */
+export const ALL_FIELDS = 'whole text';
+
+/**
+ * Creates the outcome of a text.
+ * @param wrongFields Undefined if the model returned no usable completion, which makes all fields wrong.
+ */
+export function createOutcome(
+  expected: ExpectedValues,
+  wrongFields: readonly string[] | undefined,
+): Outcome {
+  const judgedFields = EVALUATED_FIELDS.filter((field) => expected[field] !== undefined);
+  const isCorrect = (field: string) => wrongFields?.includes(field) === false;
+  return new Map([
+    ...judgedFields.map((field) => [field, isCorrect(field)] as const),
+    [ALL_FIELDS, judgedFields.every(isCorrect)],
+  ]);
+}
+
+/** Counts the texts that have a field judged, and those of them that have it right. */
+export function countCorrect(
+  outcomes: readonly Outcome[],
+  field: string,
+): { texts: number; correct: number } {
+  const judged = outcomes.flatMap((outcome) => outcome.get(field) ?? []);
+  return { texts: judged.length, correct: judged.filter(Boolean).length };
+}
+
 export type Scores = {
   tallies: Tallies;
+  /** Outcomes in the order of the texts. */
+  outcomes: Outcome[];
   differences: { text: string; fields: Difference[] }[];
   /** Texts without a usable completion. */
   failures: { text: string; code: string; message: string }[];
@@ -118,12 +151,14 @@ export function scoreTexts(
   texts: readonly GoldenText[],
   extractions: ReadonlyMap<GoldenText, TrialExtraction | ModelError>,
 ): Scores {
-  const scores: Scores = { tallies: createTallies(), differences: [], failures: [] };
+  const scores: Scores = { tallies: createTallies(), outcomes: [], differences: [], failures: [] };
   for (const text of texts) {
     const extraction = extractions.get(text);
     const error = extraction instanceof ModelError ? extraction : undefined;
     const usableExtraction = extraction instanceof ModelError ? undefined : extraction;
     const fields = scoreText(scores.tallies, text.expected, usableExtraction);
+    const wrongFields = fields.map(({ field }) => field);
+    scores.outcomes.push(createOutcome(text.expected, usableExtraction && wrongFields));
     if (error) scores.failures.push({ text: text.name, code: error.code, message: error.message });
     else if (fields.length > 0) scores.differences.push({ text: text.name, fields });
   }
