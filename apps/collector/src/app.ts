@@ -66,8 +66,8 @@ export async function createApp(
   };
   await app.register(
     async (api) => {
-      const areKeysRequired = config.COLLECTOR_AUTH === 'required';
-      guardRoutes(api, areKeysRequired ? createApiKeyStore({ db }) : undefined);
+      const keys = createApiKeyStore({ db });
+      guardRoutes(api, config.COLLECTOR_AUTH === 'required' ? keys : undefined);
       const limit = createSourceLimit({
         db,
         perSource: createRateLimit({
@@ -116,7 +116,13 @@ export async function createApp(
         limits: { fulltext: createSearchLimit('fulltext'), similar: createSearchLimit('similar') },
         metrics,
       });
-      registerOperationRoutes(api, { ...services, db, readQueue, onRetried: jobNotifier.send });
+      registerOperationRoutes(api, {
+        ...services,
+        db,
+        keys,
+        readQueue,
+        onRetried: jobNotifier.send,
+      });
     },
     { prefix: '/api/v1' },
   );

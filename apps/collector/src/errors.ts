@@ -45,6 +45,11 @@ export const errors = {
     title: 'No such listing',
     advice: 'There is no listing with this ID. Search for the listing, or look at its payload.',
   },
+  api_key_not_found: {
+    status: 404,
+    title: 'No such API key',
+    advice: 'There is no active API key with this ID. See `GET /api/v1/admin/api-keys`.',
+  },
   image_not_found: {
     status: 404,
     title: 'No such image',

@@ -32,6 +32,15 @@ export const sourceSlugSchema = Type.String({
   description: 'Name of the source, which its first payload creates.',
 });
 
+/** Creates the schema of a name in one line that is not blank. */
+export const createNameSchema = (maxLength: number, description: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength,
+    pattern: String.raw`^(?=.*\S)[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]+$`,
+    description,
+  });
+
 /**
  * Schema of an ID in a URL. The type is a string, because number conversion accepts `0x1` and `1e2`, so that one
  * listing would have many URLs.

@@ -79,6 +79,24 @@ export function requireSource(request: FastifyRequest, sourceSlug: string): void
   throw problem('forbidden', { detail: 'This API key may not send payloads for this source.' });
 }
 
+/**
+ * Rejects a request for a new API key with sources that the API key of the request lacks, so that no key can create a
+ * less limited one.
+ * @param sources Sources of the new key. If undefined, all sources.
+ * @throws ProblemError `forbidden`.
+ */
+export function requireSources(
+  request: FastifyRequest,
+  sources: readonly string[] | undefined,
+): void {
+  const isAllowed =
+    sources === undefined
+      ? request.apiKey?.source_slugs == null
+      : sources.every((source) => canUseSource(request, source));
+  if (isAllowed) return;
+  throw problem('forbidden', { detail: 'This API key may only create keys for its own sources.' });
+}
+
 /** Returns the rate-limit key of a request: the ID of its API key, or the client's network. */
 export function getCallerKey({ apiKey, ip }: Pick<FastifyRequest, 'apiKey' | 'ip'>): string {
   return apiKey?.id ?? getClientNetwork(ip);

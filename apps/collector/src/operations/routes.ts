@@ -1,11 +1,13 @@
-import type { Server } from '@oselya/kit';
+import type { Logger, Server } from '@oselya/kit';
 import type { ModelClient } from '@oselya/model';
 import type { Kysely } from 'kysely';
 import { Type } from 'typebox';
+import type { ApiKeyStore } from '../access/api-keys.ts';
 import { problemResponses } from '../errors.ts';
 import type { ReadQueueStatistics } from '../queue/statistics.ts';
 import { choice, nullable, sourceSlugSchema } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
+import { registerApiKeyRoutes } from './api-keys.ts';
 import { type ArchiveCheck, DEADLINE_MS } from './archive-check.ts';
 import { createAdminRoute, registerPayloadRoutes, type RawCleanup } from './payloads.ts';
 
@@ -112,6 +114,8 @@ export function registerOperationRoutes(
   app: Server,
   deps: {
     db: Kysely<Tables>;
+    keys: ApiKeyStore;
+    log: Logger;
     model: Pick<ModelClient, 'breaker'>;
     readQueue: ReadQueueStatistics;
     archiveCheck: ArchiveCheck;
@@ -121,6 +125,7 @@ export function registerOperationRoutes(
 ): void {
   const { model, readQueue, archiveCheck } = deps;
   registerPayloadRoutes(app, { ...deps, cleanup: deps.rawCleanup });
+  registerApiKeyRoutes(app, deps);
 
   app.get(
     '/admin/queue',

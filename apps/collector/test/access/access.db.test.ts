@@ -140,6 +140,65 @@ test('The list shows when a key was last used', async () => {
   assert.deepEqual(await getLastUse(), first, 'at most one write a minute');
 });
 
+test('An administrator lists, creates and revokes keys, and no key creates a less limited one', async () => {
+  const path = '/api/v1/admin/api-keys';
+  const admin = await createHeaders('admin');
+  const body = { name: 'scraper 7', scopes: ['ingest'], source_slugs: ['doshka'] };
+  const creation = await collector.post(path, body, admin);
+  assert.deepEqual([creation.status, creation.headers.get('cache-control')], [201, 'no-store']);
+  const { key, id, ...newKey } = creation.json<{ key: string; id: string }>();
+  assert.deepEqual(newKey, body);
+  const scraper = { authorization: `Bearer ${key}` };
+  assert.equal((await collector.post('/api/v1/ingest', createPayload(), scraper)).status, 202);
+
+  type ListedKey = Record<string, unknown> & { id: string };
+  const findListed = async () => {
+    const list = await collector.get(path, admin);
+    assert.ok(!list.text.includes(key) && !list.text.includes('key_hash'));
+    return list.json<ListedKey[]>().find((listedKey) => listedKey.id === id) ?? assert.fail();
+  };
+  const { created_at, last_used_at, ...listed } = await findListed();
+  assert.deepEqual(listed, { id, ...body, revoked_at: null });
+  for (const time of [created_at, last_used_at]) assert.ok(Date.parse(String(time)) > 0);
+
+  for (const headers of [scraper, await createHeaders('search')]) {
+    assert.equal((await collector.get(path, headers)).status, 403);
+    assert.equal((await collector.post(path, body, headers)).status, 403);
+    assert.equal((await collector.delete(`${path}/${id}`, headers)).status, 403);
+  }
+  const limitedAdmin = await createHeaders('admin', ['doshka']);
+  for (const [source_slugs, status] of [
+    [['doshka'], 201],
+    [['doshka', 'theirs'], 403],
+    [undefined, 403],
+  ] as const) {
+    const response = await collector.post(path, { ...body, source_slugs }, limitedAdmin);
+    assert.equal(response.status, status, JSON.stringify(source_slugs));
+  }
+  for (const change of [
+    { name: ' ' },
+    { name: 'a\tb' },
+    { name: 'x'.repeat(201) },
+    { scopes: [] },
+    { scopes: ['ingest', 'ingest'] },
+    { scopes: ['root'] },
+    { source_slugs: [] },
+    { source_slugs: ['Doshka'] },
+    { id: 'chosen' },
+  ]) {
+    const { status } = await collector.post(path, { ...body, ...change }, admin);
+    assert.equal(status, 422, JSON.stringify(change));
+  }
+
+  assert.deepEqual((await collector.delete(`${path}/${id}`, admin)).json(), { id });
+  assert.equal((await collector.post('/api/v1/ingest', createPayload(), scraper)).status, 401);
+  assert.ok((await findListed())['revoked_at']);
+  for (const unknownId of [id, 'nobody']) {
+    const response = await collector.delete(`${path}/${unknownId}`, admin);
+    assert.equal(response.json<{ code: string }>().code, 'api_key_not_found');
+  }
+});
+
 test('A route without a scope prevents startup', async () => {
   const app = await createTestServer();
   await assert.rejects(

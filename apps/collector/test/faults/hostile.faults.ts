@@ -89,8 +89,10 @@ async function watchRows(): Promise<() => Promise<number>> {
   };
 }
 
-/** Stores a failed payload and then a listing with an image, for all routes. Returns the hash of the image. */
+/** Stores an API key, a failed payload and then a listing with an image, for all routes. Returns the image's hash. */
 async function storeData(): Promise<string> {
+  const apiKey = { id: '1', name: 'scraper', key_hash: 'no key', scopes: ['ingest'] };
+  await idleDatabase.db.insertInto('api_keys').values(apiKey).execute();
   const id = await store(idleDatabase.db, createPayload());
   await updateRawRecord(idleDatabase.db, id, { status: 'failed' });
   const bytes = Uint8Array.from(await createImage('png', { colour: 'orchid' }));
