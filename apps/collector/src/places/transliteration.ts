@@ -28,3 +28,18 @@ export function createLatinKey(text: string, language: 'uk' | 'ru' = 'uk'): stri
     .replaceAll(/i([aeou])/g, '$1')
     .replaceAll(/(.)\1+/g, '$1');
 }
+
+/** Cyrillic letters for Latin ones in Ukrainian words, longest first. */
+const CYRILLIC = parseLetters(
+  'shch:щ sch:щ zgh:зг zh:ж kh:х ts:ц ch:ч sh:ш yi:ї ye:є yu:ю ya:я yo:йо ie:є iu:ю ia:я ju:ю ja:я ' +
+    'a:а b:б c:ц d:д e:е f:ф g:г h:г i:і j:й k:к l:л m:м n:н o:о p:п q:к r:р s:с t:т u:у v:в w:в x:х y:и z:з',
+);
+const LATIN_LETTERS = new RegExp([...CYRILLIC.keys()].join('|'), 'g');
+
+/** Returns the Cyrillic spelling of a transliterated Ukrainian or Russian word in lower case. */
+export function toCyrillic(word: string): string {
+  return word
+    .normalize('NFD')
+    .replaceAll(/\p{M}/gu, '')
+    .replaceAll(LATIN_LETTERS, (letters) => CYRILLIC.get(letters) ?? letters);
+}
