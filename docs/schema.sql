@@ -369,6 +369,7 @@ CREATE INDEX property_listings_alike ON public.property_listings USING btree (ci
 CREATE INDEX property_listings_city ON public.property_listings USING btree (city_key, deal_type, price) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_duplicate_group ON public.property_listings USING btree (duplicate_group) WHERE (duplicate_group IS NOT NULL);
 CREATE INDEX property_listings_nearest ON public.property_listings USING hnsw (embedding vector_cosine_ops) WITH (ef_construction='128');
+CREATE INDEX property_listings_of_source ON public.property_listings USING btree (source_slug, id) INCLUDE (archived_at);
 CREATE INDEX property_listings_terms ON public.property_listings USING gin (search_vector, listing_terms(id, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_terms_archived ON public.property_listings USING gin (search_vector, listing_terms(id, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off) WHERE (archived_at IS NOT NULL);
 CREATE INDEX property_listings_unplaced ON public.property_listings USING btree (id) WHERE (place_status IS NULL);

@@ -10,6 +10,7 @@ import type { Tables } from '../tables.ts';
 import { registerApiKeyRoutes } from './api-keys.ts';
 import { type ArchiveCheck, DEADLINE_MS } from './archive-check.ts';
 import { createAdminRoute, registerPayloadRoutes, type RawCleanup } from './payloads.ts';
+import { registerSourceRoutes } from './sources.ts';
 
 const DEFAULT_LIMIT = 100;
 const MAX_LIMIT = 1000;
@@ -126,6 +127,7 @@ export function registerOperationRoutes(
   const { model, readQueue, archiveCheck } = deps;
   registerPayloadRoutes(app, { ...deps, cleanup: deps.rawCleanup });
   registerApiKeyRoutes(app, deps);
+  registerSourceRoutes(app, deps);
 
   app.get(
     '/admin/queue',

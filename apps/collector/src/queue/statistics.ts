@@ -73,7 +73,7 @@ export function createQueueStatisticsReader(deps: {
 }
 
 /** Predicate of the index `raw_data_ended`. */
-const isEnded = sql`status in ('completed', 'invalid', 'failed')`;
+export const isEnded = sql`status in ('completed', 'invalid', 'failed')`;
 
 /** Returns a count subquery with the status as a literal, because parameters do not match the partial index. */
 const selectEndedCount = (status: EndedStatus, maxCounted: number) => sql`

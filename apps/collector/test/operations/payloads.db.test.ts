@@ -104,6 +104,50 @@ async function removeOlderThan(days: number): Promise<number> {
   return ((await response.json()) as { deleted: number }).deleted;
 }
 
+test('Sources are listed with figures of their listings, payloads and images, page by page', async () => {
+  const payload = createPayload({ source_slug: 'figures' });
+  const image_urls = ['http://127.0.0.1:9/1.jpg', 'http://127.0.0.1:9/2.jpg'];
+  const { listing_id: liveId } = await processPayload(collector, { ...payload, image_urls });
+  const archivedPayload = createPayload({ source_slug: 'figures' });
+  const { listing_id: archivedId } = await processPayload(collector, archivedPayload);
+  assert.notEqual(liveId, archivedId);
+  await sql`update property_listings set archived_at = now() where id = ${archivedId}`.execute(db);
+  await storeRawRecords('figures', { status: 'failed', days: 2 });
+  await storeRawRecords('figures', { status: 'invalid', days: 2, count: 3 });
+  await storeRawRecords('figures', { status: 'processing', days: 2 });
+
+  type Source = Record<string, unknown> & { source_slug: string; last_payload_at: string };
+  const readSources = async () =>
+    (await readPages<Source>(collector, '/api/v1/sources?limit=2')).flat();
+  const isCounted = (source: Source) =>
+    source.source_slug === 'figures' && Object(source['payloads'])['processing'] === 1;
+  const { created_at, counted_at, last_payload_at, ...figures } = await until(
+    'figures of the last rows',
+    async () => (await readSources()).find(isCounted),
+  );
+  assert.deepEqual(figures, {
+    source_slug: 'figures',
+    listings: { live: 1, archived: 1 },
+    images: 2,
+    payloads: { pending: 0, processing: 1, completed: 2, invalid: 3, failed: 1 },
+    invalid_share: 0.5,
+    failed_share: 0.1667,
+  });
+  for (const time of [created_at, counted_at]) assert.ok(Date.parse(String(time)) > 0);
+  const newest = await db
+    .selectFrom('raw_data')
+    .select('created_at')
+    .where('source_slug', '=', 'figures')
+    .orderBy('id', 'desc')
+    .executeTakeFirstOrThrow();
+  assert.equal(last_payload_at, newest.created_at.toISOString());
+  const names = (await readSources()).map(({ source_slug: source }) => source);
+  assert.deepEqual(names, [...new Set(names)].toSorted());
+  for (const query of ['limit=0', 'limit=1001', 'cursor=zzz', 'more=1']) {
+    assert.equal((await collector.get(`/api/v1/sources?${query}`)).status, 422, query);
+  }
+});
+
 test('The API removes old payloads and keeps the history of their listing', async () => {
   const payload = createPayload({ source_slug: 'cleaned', currency: 'USD' });
   const firstRecord = await processPayload(collector, { ...payload, price: 50_000 });

@@ -2957,6 +2957,154 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the sources with their listings and payloads
+         * @description Each process keeps its counts for twenty times as long as counting took, and `counted_at` is their time. While it counts for the first time, at a million listings for some seconds, it answers 503.
+         */
+        get: {
+            parameters: {
+                query?: {
+                    limit?: number;
+                    /** @description Cursor from the `Link` header of the previous page. */
+                    cursor?: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description A page of sources by name; the header `Link` has the next page. */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        Link: components["headers"]["Link"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        /**
+                         * @example [
+                         *       {
+                         *         "source_slug": "doshka",
+                         *         "created_at": "2026-03-01T08:00:00.000Z",
+                         *         "listings": {
+                         *           "live": 18210,
+                         *           "archived": 940
+                         *         },
+                         *         "images": 96400,
+                         *         "payloads": {
+                         *           "pending": 3,
+                         *           "processing": 1,
+                         *           "completed": 90210,
+                         *           "invalid": 310,
+                         *           "failed": 2
+                         *         },
+                         *         "invalid_share": 0.0034,
+                         *         "failed_share": 0,
+                         *         "last_payload_at": "2026-05-04T09:00:00.000Z",
+                         *         "counted_at": "2026-05-04T09:00:02.000Z"
+                         *       }
+                         *     ]
+                         */
+                        "application/json": {
+                            source_slug: string;
+                            /** Format: date-time */
+                            created_at: string;
+                            listings: {
+                                live: number;
+                                archived: number;
+                            };
+                            /** @description Number of images of the listings, including those that could not be fetched. */
+                            images: number;
+                            /** @description Number of stored payloads by status. Removed payloads are not counted. */
+                            payloads: {
+                                pending: number;
+                                processing: number;
+                                completed: number;
+                                invalid: number;
+                                failed: number;
+                            };
+                            invalid_share: number | null;
+                            failed_share: number | null;
+                            last_payload_at: string | null;
+                            /** Format: date-time */
+                            counted_at: string;
+                        }[];
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/queue": {
         parameters: {
             query?: never;
