@@ -39,7 +39,7 @@ type IndexedRow<Column extends keyof StoredRawRecord> = Pick<StoredRawRecord, Co
 export type Ingest = ReturnType<typeof createIngest>;
 
 /** Limits on one statement, and the maximum number of concurrent statements. */
-const GROUP_LIMITS = { maxItems: 100, maxBytes: 4 * MEBIBYTE, maxInFlight: 2 };
+const GROUP_LIMITS = { minItems: 16, maxItems: 100, maxBytes: 4 * MEBIBYTE, maxInFlight: 2 };
 
 /**
  * Creates the ingest service. Concurrent payloads share a statement and its commit.

@@ -118,6 +118,41 @@ test('Items that arrive while groups are in flight form one group, in order', as
   assert.deepEqual(await Promise.all(resultPromises), ['A', 'B', 'C', 'D', 'E', 'F']);
 });
 
+test('A group that started lately holds back a small one', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] });
+  const groups: { items: readonly string[]; answer: PromiseWithResolvers<readonly string[]> }[] =
+    [];
+  const commit = createGroupCommit<string, string>({
+    write(items) {
+      const answer = Promise.withResolvers<readonly string[]>();
+      groups.push({ items, answer });
+      return answer.promise;
+    },
+    minItems: 3,
+    maxItems: 100,
+    maxInFlight: 2,
+  });
+  const listGroups = () => groups.map(({ items }) => items.join(''));
+  const resultPromises: Promise<string>[] = [];
+  const send = async (items: string) => {
+    resultPromises.push(...items.split('').map((item) => commit(item)));
+    await settle();
+    return listGroups();
+  };
+  assert.deepEqual(await send('a'), ['a'], 'the first item does not wait');
+  assert.deepEqual(await send('bc'), ['a']);
+  assert.deepEqual(await send('d'), ['a', 'bcd']);
+  assert.deepEqual(await send('e'), ['a', 'bcd']);
+  for (const { items, answer } of groups) answer.resolve(items);
+  await settle();
+  assert.deepEqual(await send('f'), ['a', 'bcd', 'e'], 'the end of a group releases the next one');
+  context.mock.timers.tick(20);
+  await settle();
+  assert.deepEqual(listGroups(), ['a', 'bcd', 'e', 'f'], 'a slow group does not block others');
+  for (const { items, answer } of groups) answer.resolve(items);
+  assert.deepEqual(await Promise.all(resultPromises), ['a', 'b', 'c', 'd', 'e', 'f']);
+});
+
 test('A group is bounded in items and bytes', async () => {
   const groups: string[][] = [];
   const commit = createGroupCommit<string, number>({
