@@ -120,7 +120,7 @@ export function rejectCrossSiteRequests(
 ): void {
   app.addHook('onRequest', (request, _reply, done) => {
     if (isCrossSiteChange(request)) return done(problem('cross_site_request'));
-    const name = request.hostname.replaceAll(/[[\]]/g, '');
-    done(isLoopbackOnly && !isLoopback(name) ? problem('unknown_host') : undefined);
+    const isForeignHost = isLoopbackOnly && !isLoopback(request.hostname);
+    done(isForeignHost ? problem('unknown_host') : undefined);
   });
 }

@@ -37,13 +37,14 @@ export function createSourceLimit(deps: {
   return async (source, caller) => {
     // Concurrent first payloads of a source and a caller count as one new source.
     const key = `${source} ${caller}`;
-    if (sourceChecks.size >= MAX_KNOWN_SOURCES) sourceChecks.clear();
-    const sourceCheck = sourceChecks.get(key) ?? countNewSource(source, caller);
-    sourceChecks.set(key, sourceCheck);
-    await sourceCheck.catch((error: unknown) => {
-      sourceChecks.delete(key);
-      throw error;
-    });
+    let sourceCheck = sourceChecks.get(key);
+    if (sourceCheck === undefined) {
+      if (sourceChecks.size >= MAX_KNOWN_SOURCES) sourceChecks.clear();
+      sourceCheck = countNewSource(source, caller);
+      sourceChecks.set(key, sourceCheck);
+      sourceCheck.catch(() => sourceChecks.delete(key));
+    }
+    await sourceCheck;
     return perSource(source);
   };
 }

@@ -91,7 +91,7 @@ const CURRENCIES = new Set(Intl.supportedValuesOf('currency'));
 
 function findValueViolations(payload: Payload, path: string): PayloadViolation[] {
   const errors = findUnstorableValues(payload, path);
-  // The serialization of a deeply nested value would overflow the stack.
+  // The serialization of a value that is nested too deeply would overflow the stack.
   if (errors.length > 0) return errors;
   if (Buffer.byteLength(JSON.stringify(payload.attributes ?? {})) > MAX_ATTRIBUTES_BYTES) {
     errors.push({ path: `${path}/attributes`, message: 'must be at most 64 KiB of JSON' });
@@ -99,8 +99,7 @@ function findValueViolations(payload: Payload, path: string): PayloadViolation[]
   if (!hasWord(payload.description)) {
     errors.push({ path: `${path}/description`, message: 'must have a letter or a digit' });
   }
-  const year = parseTime(payload.published_at ?? '2000').getUTCFullYear();
-  if (!(year >= 1000 && year <= 9999)) {
+  if (payload.published_at !== undefined && !hasStorableYear(payload.published_at)) {
     const message = 'must be a time of RFC 3339 between the years 1000 and 9999';
     errors.push({ path: `${path}/published_at`, message });
   }
@@ -117,17 +116,12 @@ function hasWord(text: string): boolean {
   return PLAIN_CHARACTER_PATTERN.test(text) || normalizeText(text) !== '';
 }
 
-/**
- * Finds texts and numbers that PostgreSQL cannot store, and values that are nested too deeply. Does not recurse,
- * because deep nesting would overflow the stack.
- */
+/** Finds texts and numbers that PostgreSQL cannot store, or a value that is nested too deeply. */
 function findUnstorableValues(payload: Payload, root: string): PayloadViolation[] {
   const errors: PayloadViolation[] = [];
-  const pendingEntries: { path: string; value: unknown; depth: number }[] = [
-    { path: root, value: payload, depth: 0 },
-  ];
-  for (let entry = pendingEntries.pop(); entry !== undefined; entry = pendingEntries.pop()) {
-    const { path, value, depth } = entry;
+  let isTooDeep = false;
+
+  function visit(value: unknown, path: string, depth: number): void {
     if (typeof value === 'string') {
       const message = findTextViolation(value);
       if (message !== undefined) errors.push({ path, message });
@@ -135,18 +129,26 @@ function findUnstorableValues(payload: Payload, root: string): PayloadViolation[
       if (!Number.isFinite(value)) errors.push({ path, message: 'must be a finite number' });
     } else if (typeof value === 'object' && value !== null) {
       if (depth > MAX_DEPTH) {
-        return [
-          { path: `${root}/attributes`, message: `must be at most ${MAX_DEPTH} levels deep` },
-        ];
+        isTooDeep = true;
+        return;
       }
       for (const [key, innerValue] of Object.entries(value)) {
         const message = findTextViolation(key);
         if (message !== undefined) errors.push({ path, message: `a key ${message}` });
-        pendingEntries.push({ path: `${path}/${key}`, value: innerValue, depth: depth + 1 });
+        visit(innerValue, `${path}/${key}`, depth + 1);
       }
     }
   }
-  return errors;
+
+  visit(payload, root, 0);
+  return isTooDeep
+    ? [{ path: `${root}/attributes`, message: `must be at most ${MAX_DEPTH} levels deep` }]
+    : errors;
+}
+
+function hasStorableYear(time: string): boolean {
+  const year = parseTime(time).getUTCFullYear();
+  return year >= 1000 && year <= 9999;
 }
 
 function findTextViolation(text: string): string | undefined {
@@ -179,14 +181,23 @@ export function toPlainPayload(payload: Payload): Payload {
   return plainPayload as Payload;
 }
 
-/** Serializes a value as JSON with sorted keys. */
-export function toCanonicalJson(value: unknown): string {
-  return JSON.stringify(sortKeys(value));
+const SORTED_FIELDS = (
+  Object.keys(PayloadSchema.properties) as (keyof typeof PayloadSchema.properties)[]
+).toSorted();
+
+/** Serializes a payload as canonical JSON, with sorted keys. */
+export function serializePayload(payload: Payload): string {
+  // Only the keys of free objects need sorting.
+  const sortedPayload: Record<string, unknown> = {};
+  for (const name of SORTED_FIELDS) {
+    if (payload[name] !== undefined) sortedPayload[name] = sortKeys(payload[name]);
+  }
+  return JSON.stringify(sortedPayload);
 }
 
 /** Returns the SHA-256, in hexadecimal, of a value's canonical JSON. */
 export function hashContent(value: unknown): string {
-  return sha256(toCanonicalJson(value));
+  return sha256(JSON.stringify(sortKeys(value)));
 }
 
 function sortKeys(value: unknown): unknown {

@@ -7,7 +7,7 @@ import { unblockPayloads } from '../queue/claim.ts';
 import { MEBIBYTE } from '../schemas.ts';
 import type { RawStatus, Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
-import { toCanonicalJson, type Payload } from './payload.ts';
+import { type Payload, serializePayload } from './payload.ts';
 
 type NewRawRecord = {
   source_slug: string;
@@ -75,7 +75,7 @@ export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void;
       requestId?: string,
     ): Promise<StoredRawRecord> {
       // Hash and store the same canonical JSON, because jsonb ignores key order.
-      const json = toCanonicalJson(payload);
+      const json = serializePayload(payload);
       return store({
         source_slug: payload.source_slug,
         external_id: payload.external_id,

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { BlockList, isIP } from 'node:net';
+import { BlockList, isIP, isIPv4 } from 'node:net';
 import type { FastifyRequest, onRequestHookHandler } from 'fastify';
 import ipaddr from 'ipaddr.js';
 import { commonProblem } from '../problems.ts';
@@ -11,6 +11,7 @@ import { commonProblem } from '../problems.ts';
  * use all of it (RFC 6177 §2). An invalid address is its own key.
  */
 export function getClientNetwork(address: string): string {
+  if (isIPv4(address)) return address;
   if (!ipaddr.isValid(address)) return address;
   const ip = ipaddr.process(address);
   if (ip instanceof ipaddr.IPv4) return ip.toString();
