@@ -6,6 +6,7 @@ import { evaluateCounts, evaluateSpeed as evaluateAuthSpeed } from '../src/auth/
 import { cachedAssistants, variants as authVariants } from '../src/auth/variants.ts';
 import { evaluateGoals as evaluateChat, type Sample as ChatSample } from '../src/chat/report.ts';
 import * as ingest from '../src/ingest/ingest.ts';
+import { computeInsertionRate } from '../src/ingest/pgbench.ts';
 import { formatReport as formatIngest } from '../src/ingest/report.ts';
 import * as ingestVariants from '../src/ingest/variants.ts';
 import { formatReport as formatInventory } from '../src/inventory/report.ts';
@@ -263,6 +264,17 @@ describe('ingest', () => {
       text,
       /pgbench, 32 clients \| 1,250 \(500–2,000\) \| 0\.75 \(0\.50–1\.00\) \| +\| +\| +\|/,
     );
+  });
+
+  test('the rate of pgbench excludes its warm-up', () => {
+    const progress = `pgbench (17.2)
+progress: 1.0 s, 20.0 tps, lat 300.000 ms stddev 90.000, 0 failed
+progress: 2.0 s, 80.0 tps, lat 300.000 ms stddev 90.000, 0 failed
+progress: 3.0 s, 1000.0 tps, lat 30.000 ms stddev 9.000, 0 failed
+progress: 5.0 s, 400.0 tps, lat 75.000 ms stddev 9.000, 0 failed
+`;
+    assert.equal(computeInsertionRate(progress, 2), 600);
+    assert.equal(computeInsertionRate(progress, 5), 0, 'nothing was measured');
   });
 
   test('a goal against a missing peer is missed', () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
 import { BenchError } from '../bench-error.ts';
-import { createPayload, getSourceSlug, SOURCES } from './payload.ts';
+import { createPayload, getSourceSlug, ID_DIGITS, SOURCES } from './payload.ts';
 
 const run = promisify(execFile);
 
@@ -31,40 +31,69 @@ export async function findPgbench(): Promise<Pgbench | undefined> {
 const MAX_REPEATED_SECONDS = 60;
 
 /**
- * Inserts payloads one by one with prepared statements, for the given number of seconds, rounded to at least one. If no
- * insertion completes in a run shorter than {@link MAX_REPEATED_SECONDS}, repeats the run for twice as long.
- * @returns The number of insertions, and the rate per second, which excludes the time to open connections.
+ * Inserts payloads one by one with prepared statements, for the given number of seconds after a warm-up, both rounded
+ * to at least one. The connections stay open, because each one plans and caches its statements at first. If no
+ * insertion completes after the warm-up of a run shorter than {@link MAX_REPEATED_SECONDS}, repeats it for twice as long.
+ * @returns The number of insertions, with those of the warm-up, and their rate per second after the warm-up.
  * @throws BenchError if pgbench fails or prints unexpected output.
  */
 export async function runPgbench(
   { command }: Pgbench,
-  options: { databaseUrl: string; clients: number; seconds: number; signal: AbortSignal },
+  options: {
+    databaseUrl: string;
+    clients: number;
+    warmUpSeconds: number;
+    seconds: number;
+    signal: AbortSignal;
+  },
 ): Promise<{ inserted: number; insertionRate: number }> {
-  const { databaseUrl, clients, seconds, signal } = options;
+  const { databaseUrl, clients, signal } = options;
+  const warmUpSeconds = toWholeSeconds(options.warmUpSeconds);
+  const seconds = toWholeSeconds(options.seconds);
   await createSources(databaseUrl);
   const folder = await mkdtemp(join(tmpdir(), 'oselya-bench-'));
   try {
     const script = join(folder, 'insert.sql');
-    await writeFile(script, createInsertScript());
-    const time = Math.max(1, Math.round(seconds));
-    const client = String(clients);
-    const stdout = await call(
+    await writeFile(script, INSERT_SCRIPT);
+    const flags = `-n -M prepared -c ${clients} -j 2 -T ${warmUpSeconds + seconds} -P 1`;
+    const { stdout, stderr } = await call(
       command,
-      ['-n', '-M', 'prepared', '-c', client, '-j', '2', '-T', String(time), '-f', script],
+      [...flags.split(' '), '-D', `payload=${PAYLOAD}`, '-f', script],
       { databaseUrl, signal },
     );
     const inserted = /^number of transactions actually processed: (\d+)/m.exec(stdout)?.[1];
-    if (inserted === '0' && time < MAX_REPEATED_SECONDS) {
-      return await runPgbench({ command }, { ...options, seconds: 2 * time });
-    }
-    const insertionRate = /^tps = ([\d.]+)/m.exec(stdout)?.[1];
-    if (inserted === undefined || insertionRate === undefined || !/failed.*: 0 /.test(stdout)) {
+    if (inserted === undefined || !/failed.*: 0 /.test(stdout)) {
       throw new BenchError(`pgbench failed transactions or printed unexpected output: ${stdout}`);
     }
-    return { inserted: Number(inserted), insertionRate: Number(insertionRate) };
+    const insertionRate = computeInsertionRate(stderr, warmUpSeconds);
+    if (insertionRate === 0 && seconds < MAX_REPEATED_SECONDS) {
+      const repeatedRun = await runPgbench({ command }, { ...options, seconds: 2 * seconds });
+      return { ...repeatedRun, inserted: repeatedRun.inserted + Number(inserted) };
+    }
+    return { inserted: Number(inserted), insertionRate };
   } finally {
     await rm(folder, { recursive: true });
   }
+}
+
+/** Returns a duration that pgbench accepts. */
+function toWholeSeconds(seconds: number): number {
+  return Math.max(1, Math.round(seconds));
+}
+
+/** Returns the rate of insertions per second after the warm-up, from the progress reports of pgbench. */
+export function computeInsertionRate(progress: string, warmUpSeconds: number): number {
+  let lastTime = 0;
+  let insertedCount = 0;
+  let seconds = 0;
+  for (const [, time, rate] of progress.matchAll(/^progress: ([\d.]+) s, ([\d.]+) tps/gm)) {
+    const duration = Number(time) - lastTime;
+    lastTime = Number(time);
+    if (lastTime < warmUpSeconds + 0.5) continue;
+    insertedCount += Number(rate) * duration;
+    seconds += duration;
+  }
+  return seconds === 0 ? 0 : insertedCount / seconds;
 }
 
 /** Runs pgbench with connection settings in environment variables, because other users can read its arguments. */
@@ -72,7 +101,7 @@ async function call(
   command: string,
   args: readonly string[],
   { databaseUrl, signal }: { databaseUrl: string; signal: AbortSignal },
-): Promise<string> {
+): Promise<{ stdout: string; stderr: string }> {
   const { hostname, port, username, password, pathname } = new URL(databaseUrl);
   const env = {
     ...process.env,
@@ -83,7 +112,7 @@ async function call(
     PGDATABASE: pathname.slice(1),
   };
   try {
-    return (await run(command, args, { env, signal })).stdout;
+    return await run(command, args, { env, signal });
   } catch (error) {
     if (signal.aborted) throw error;
     const stderr = error instanceof Error && 'stderr' in error ? String(error.stderr) : '';
@@ -101,18 +130,11 @@ async function createSources(databaseUrl: string): Promise<void> {
   await client.end();
 }
 
-/** Returns a script that inserts a row like the collector's, with a random source and listing ID. */
-function createInsertScript(): string {
-  const payload = JSON.stringify(createPayload(getSourceSlug(0), '000000000'))
-    .replaceAll("'", "''")
-    // Without the space, pgbench would parse `:true` as a variable.
-    .replaceAll('":', '": ');
-  return [
-    `\\set source random(0, ${SOURCES - 1})`,
-    '\\set id random(1, 1000000000)',
-    `insert into raw_data (source_slug, external_id, payload, content_hash)
-     values ('source-' || :source, 'flat-' || :id, '${payload}', '${'0'.repeat(64)}')
-     returning id;`.replaceAll(/\s*\n\s*/g, ' '),
-    '',
-  ].join('\n');
-}
+const PAYLOAD = JSON.stringify(createPayload(getSourceSlug(0), '0'.repeat(ID_DIGITS)));
+
+/** Inserts a row like the collector's, with a random source and listing ID. The payload is a parameter. */
+const INSERT_SCRIPT = `\\set source random(0, ${SOURCES - 1})
+\\set id random(1, 1000000000)
+insert into raw_data (source_slug, external_id, payload, content_hash, request_id)
+values ('source-' || :source, 'flat-' || :id, :payload, '${'0'.repeat(64)}', '${'0'.repeat(36)}') returning id;
+`;

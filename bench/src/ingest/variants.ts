@@ -67,16 +67,20 @@ export function pgbenchVariant(pgbench: Pgbench, clients: number): Variant {
       const database = await connect({ url: databaseUrl });
       try {
         await migrate(database, getMigrateOptions({ EMBEDDING_DIMENSIONS: 16 }));
-        const run = { databaseUrl, clients, signal };
-        const warmUp = await runPgbench(pgbench, { ...run, seconds: seconds * WARM_UP_SHARE });
-        const { inserted, insertionRate } = await runPgbench(pgbench, { ...run, seconds });
+        const { inserted, insertionRate } = await runPgbench(pgbench, {
+          databaseUrl,
+          clients,
+          warmUpSeconds: seconds * WARM_UP_SHARE,
+          seconds,
+          signal,
+        });
         const { rows } = await database.pool.query<{ n: number }>(
           'select count(*) as n from raw_data',
         );
         return {
           sent: inserted,
           accepted: inserted,
-          stored: (rows[0]?.n ?? 0) - warmUp.inserted,
+          stored: rows[0]?.n ?? 0,
           seconds: inserted / insertionRate,
           latency: undefined,
           cpuMs: undefined,
