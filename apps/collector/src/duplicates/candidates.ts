@@ -1,5 +1,7 @@
 import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely';
 import { MAX_COPY_DISTANCE } from '../images/decode.ts';
+import { type Conversion, readConversion } from '../money/conversion.ts';
+import { BASE_CURRENCY } from '../money/rates.ts';
 import type { Tables } from '../tables.ts';
 
 /** Maximum area ratio of duplicates, because measurements differ slightly. Differences below 1 m² do not count. */
@@ -14,6 +16,7 @@ export const MAX_TEXT_LENGTH = 4000;
 const COMPARED_COLUMNS = [
   'id',
   'archived_at',
+  'language',
   'deal_type',
   'property_type',
   'city',
@@ -40,6 +43,10 @@ export type ComparedListing = Pick<
   Selectable<Tables['property_listings']>,
   (typeof COMPARED_COLUMNS)[number]
 > & {
+  /** Price in hryvnias; null without a price or a rate. */
+  amount: number | null;
+  /** Price in each currency with a rate, the currency of the listing first; empty without a price. */
+  prices: readonly number[];
   /** Beginning of the normalized text. */
   text: string;
   images: readonly ComparedImage[];
@@ -48,10 +55,18 @@ export type ComparedListing = Pick<
 /** Maximum number of compared images per listing. */
 const MAX_COMPARED_IMAGES = 20;
 
-/** Loads listings for comparison, by ID. Unknown IDs are omitted. */
+/** Reads the rates by which prices are compared. */
+export const readComparedRates = (db: Kysely<Tables>): Promise<Conversion> =>
+  readConversion(db, BASE_CURRENCY, undefined);
+
+/**
+ * Loads listings for comparison, by ID. Unknown IDs are omitted.
+ * @param rates Result of `readComparedRates`.
+ */
 export async function loadComparedListings(
   db: Kysely<Tables>,
   ids: readonly number[],
+  rates: Conversion,
 ): Promise<Map<number, ComparedListing>> {
   if (ids.length === 0) return new Map();
   const rows = await db
@@ -74,9 +89,21 @@ export async function loadComparedListings(
         sha256,
         fingerprint: fingerprint === null ? null : BigInt(fingerprint),
       }));
-      return [row.id, { ...row, images }];
+      return [row.id, { ...row, ...convertToEachCurrency(row, rates), images }];
     }),
   );
+}
+
+function convertToEachCurrency(
+  { price, currency }: { price: number | null; currency: string | null },
+  { factors }: Conversion,
+): Pick<ComparedListing, 'amount' | 'prices'> {
+  if (price === null) return { amount: null, prices: [] };
+  const { factor } = factors.get(currency ?? '') ?? {};
+  if (factor === undefined) return { amount: null, prices: [price] };
+  const amount = price * factor;
+  const otherFactors = [...factors].filter(([code]) => code !== currency);
+  return { amount, prices: [price, ...otherFactors.map(([, other]) => amount / other.factor)] };
 }
 
 /** Maximum number of listings per query for similar facts; listings with closer areas come first. */
@@ -115,16 +142,18 @@ export async function findCandidates(
 const toNumeric = (value: number) => sql`${value.toFixed(2)}::numeric`;
 
 /**
- * Returns the queries for live listings with the same city, deal type, rooms and floor, and a similar area and price;
- * none without a city, a deal type or an area. A missing floor matches every floor. The relation is symmetric.
+ * Returns the queries for live listings with the same city, deal type, rooms and floor, and a similar area and price in
+ * any currency; none without a city, a deal type or an area. A missing floor matches every floor. The relation is symmetric.
  */
 export function buildSimilarFactsQueries(listing: ComparedListing): RawBuilder<{ id: number }>[] {
-  const { city_key: city, deal_type: dealType, rooms, area_total: area, floor, price } = listing;
+  const { city_key: city, deal_type: dealType, rooms, area_total: area, floor, prices } = listing;
   if (city === null || dealType === null || area === null) return [];
+  const priceRanges = prices.map(
+    (price) =>
+      sql`price between ${toNumeric(price / MAX_PRICE_RATIO)} and ${toNumeric(price * MAX_PRICE_RATIO)}`,
+  );
   const priceCondition =
-    price === null
-      ? sql`price is null`
-      : sql`price between ${toNumeric(price / MAX_PRICE_RATIO)} and ${toNumeric(price * MAX_PRICE_RATIO)}`;
+    priceRanges.length === 0 ? sql`price is null` : sql`(${sql.join(priceRanges, sql` or `)})`;
   const floorConditions =
     floor === null ? [sql`true`] : [sql`floor = ${floor}`, sql`floor is null`];
   return floorConditions.flatMap((floorCondition) => {

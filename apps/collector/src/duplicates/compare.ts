@@ -1,5 +1,7 @@
+import leven from 'leven';
 import { MAX_COPY_DISTANCE, getHammingDistance } from '../images/decode.ts';
 import { areInSameCity, areSameDistrict } from '../places/listing-place.ts';
+import { createLatinKey } from '../places/transliteration.ts';
 import type { Reason, ReasonName } from '../tables.ts';
 import { normalizeText } from '../text.ts';
 import {
@@ -13,39 +15,47 @@ import {
 /** Likelihood that two listings offer the same property. The score is the sum of its reasons' parts, from 0 to 1. */
 export type Comparison = { score: number; reasons: Reason[] };
 
-/** Minimum score of a duplicate. It separates the labelled test pairs with a margin on both sides. */
+/** Minimum score of a duplicate. The labelled pairs in `samples/duplicates` and in the tests set it. */
 export const MIN_DUPLICATE_SCORE = 0.56;
 
 /** Score parts by finding. The values for copied texts and shared images are maxima. */
 const WEIGHTS = {
   copiedText: 0.45,
-  sameStreet: 0.1,
-  otherStreet: -0.35,
-  sameBuilding: 0.2,
+  sameStreet: 0.03,
+  otherStreet: -0.5,
+  sameNumber: 0.1,
+  sameBuilding: 0.24,
+  sameBuildingUnknownFloor: 0.16,
+  sameHouse: 0.35,
+  sameFlat: 0.4,
+  sameCadastralNumber: 0.4,
   otherBuilding: -0.4,
-  within30Metres: 0.15,
+  within30Metres: 0.18,
   within200Metres: 0.08,
   beyond1000Metres: -0.3,
-  sameDistrict: 0.05,
+  sameDistrict: 0.03,
   otherDistrict: -0.1,
   samePreciseArea: 0.2,
   closePreciseArea: 0.1,
   otherPreciseArea: -0.2,
   sameRoundedArea: 0.12,
-  closeRoundedArea: 0.1,
-  similarRoundedArea: 0.02,
+  closeRoundedArea: 0.12,
+  otherRoundedArea: -0.06,
   sameRooms: 0.05,
-  sameFloor: 0.1,
+  sameFloor: 0.14,
   sameHeight: 0.05,
   otherHeight: -0.15,
-  samePrice: 0.1,
+  samePrice: 0.085,
   similarPrice: 0.06,
   otherPrice: -0.2,
-  oneImage: 0.25,
+  oneImage: 0.3,
   severalImages: 0.45,
   otherImages: -0.2,
-  sameSeller: 0.08,
+  sameSeller: 0.1,
 } as const;
+
+/** Maximum ratio of one price in two currencies, because sellers round it and use rates of other days. */
+const MAX_RATE_RATIO = 1.04;
 
 /** Maximum distance between duplicates. It is large because sites blur coordinates. */
 const MAX_DISTANCE_METRES = 3000;
@@ -57,7 +67,12 @@ type Scorer = (a: ComparedListing, b: ComparedListing) => Evidence;
 
 const SCORERS: Record<ReasonName, Scorer> = {
   text: scoreText,
-  place: (a, b) => scoreAddress(a, b) ?? scoreDistance(a, b) ?? scoreDistrict(a, b),
+  place: (a, b) =>
+    scoreCadastralNumbers(a, b) ??
+    scoreBuilding(a, b) ??
+    scoreDistance(a, b) ??
+    scoreStreet(a, b) ??
+    scoreDistrict(a, b),
   area: scoreArea,
   rooms: scoreRooms,
   price: scorePrice,
@@ -115,6 +130,8 @@ function areContradictory(a: ComparedListing, b: ComparedListing): boolean {
     IDENTIFYING_FACTS.some((fact) => a[fact] !== null && b[fact] !== null && a[fact] !== b[fact]) ||
     areInDifferentCities(a, b) ||
     areDifferentAreas(a.area_total, b.area_total) ||
+    haveDifferentFlats(a, b) ||
+    haveDifferentCadastralNumbers(a, b) ||
     (getDistanceMetres(a, b) ?? 0) > MAX_DISTANCE_METRES
   );
 }
@@ -149,7 +166,7 @@ function getDistanceMetres(a: ComparedListing, b: ComparedListing): number | und
 function scoreText(a: ComparedListing, b: ComparedListing): Evidence {
   const similarity = getTextSimilarity(a.text, b.text);
   if (similarity === undefined) return undefined;
-  const minSimilarity = haveSameSeller(a, b) ? 0.85 : 0.4;
+  const minSimilarity = haveSameSeller(a, b) ? 0.85 : 0.5;
   const part = WEIGHTS.copiedText * Math.max(0, (similarity - minSimilarity) / (1 - minSimilarity));
   return { part, detail: `${Math.round(similarity * 100)} % of the text` };
 }
@@ -172,22 +189,78 @@ function listWordPairs(text: string): Set<string> {
   return new Set(words.slice(1).map((word, index) => `${words[index]} ${word}`));
 }
 
-function scoreAddress(a: ComparedListing, b: ComparedListing): Evidence {
+/** Cadastral number of a plot in a normalized text, such as `4623686400 01 003 0123`. */
+const CADASTRAL_PATTERN = /(?<!\d)\d{10} \d{2} \d{3} \d{4}(?!\d)/gu;
+
+const findCadastralNumbers = ({ text }: ComparedListing) => new Set(text.match(CADASTRAL_PATTERN));
+
+function haveDifferentCadastralNumbers(a: ComparedListing, b: ComparedListing): boolean {
+  const [numbersOfA, numbersOfB] = [findCadastralNumbers(a), findCadastralNumbers(b)];
+  return numbersOfA.size > 0 && numbersOfB.size > 0 && numbersOfA.isDisjointFrom(numbersOfB);
+}
+
+function scoreCadastralNumbers(a: ComparedListing, b: ComparedListing): Evidence {
+  return findCadastralNumbers(a).isDisjointFrom(findCadastralNumbers(b))
+    ? undefined
+    : { part: WEIGHTS.sameCadastralNumber, detail: 'same cadastral number' };
+}
+
+function haveDifferentFlats(a: ComparedListing, b: ComparedListing): boolean {
+  const [flatA, flatB] = [parseAddress(a).flat, parseAddress(b).flat];
+  return flatA !== undefined && flatB !== undefined && flatA !== flatB;
+}
+
+/** Scores building numbers. Number and street may belong to one building even if languages name the street differently. */
+function scoreBuilding(a: ComparedListing, b: ComparedListing): Evidence {
   const [addressA, addressB] = [parseAddress(a), parseAddress(b)];
-  if (addressA.street.size === 0 || addressB.street.size === 0) return undefined;
+  if (addressA.house === undefined || addressB.house === undefined) return undefined;
+  const isSameStreet = compareStreets(a, b);
+  if (isSameStreet === false) return undefined;
+  if (addressA.house !== addressB.house)
+    return { part: WEIGHTS.otherBuilding, detail: 'another building of the street' };
+  if (isSameStreet === undefined)
+    return { part: WEIGHTS.sameNumber, detail: 'same building number' };
+  if (addressA.flat !== undefined && addressA.flat === addressB.flat)
+    return { part: WEIGHTS.sameFlat, detail: 'same flat number' };
+  if (a.property_type === 'house' && b.property_type === 'house')
+    return { part: WEIGHTS.sameHouse, detail: 'same house' };
+  // Flats of one shape are above each other.
+  const hasBothFloors = a.floor !== null && b.floor !== null;
+  const part = hasBothFloors ? WEIGHTS.sameBuilding : WEIGHTS.sameBuildingUnknownFloor;
+  return { part, detail: 'same building' };
+}
+
+function scoreStreet(a: ComparedListing, b: ComparedListing): Evidence {
+  const isSameStreet = compareStreets(a, b);
+  if (isSameStreet === undefined) return undefined;
+  return isSameStreet
+    ? { part: WEIGHTS.sameStreet, detail: 'same street' }
+    : { part: WEIGHTS.otherStreet, detail: 'another street' };
+}
+
+/**
+ * Returns whether two addresses name the same street. Undefined if one names none, or if the names differ in two
+ * languages: a name may be translated, such as "Перемоги" and "Победы".
+ */
+function compareStreets(a: ComparedListing, b: ComparedListing): boolean | undefined {
+  const [streetA, streetB] = [parseAddress(a).street, parseAddress(b).street];
+  if (streetA.length === 0 || streetB.length === 0) return undefined;
+  const [shorter, longer] =
+    streetA.length < streetB.length ? [streetA, streetB] : [streetB, streetA];
   // One name may be shorter, such as "франка" and "івана франка".
-  if (
-    !addressA.street.isSubsetOf(addressB.street) &&
-    !addressB.street.isSubsetOf(addressA.street)
-  ) {
-    return { part: WEIGHTS.otherStreet, detail: 'another street' };
-  }
-  if (addressA.house === undefined || addressB.house === undefined) {
-    return { part: WEIGHTS.sameStreet, detail: 'same street' };
-  }
-  return addressA.house === addressB.house
-    ? { part: WEIGHTS.sameBuilding, detail: 'same building' }
-    : { part: WEIGHTS.otherBuilding, detail: 'another building of the street' };
+  const isSame = shorter.every((word) => longer.some((other) => areSpellings(word, other)));
+  if (isSame) return true;
+  return a.language === b.language || a.language === null || b.language === null
+    ? false
+    : undefined;
+}
+
+/** Returns whether two keys are spellings of one word: equal, or different in one letter of six or two of ten. */
+function areSpellings(a: string, b: string): boolean {
+  if (a === b) return true;
+  const length = Math.min(a.length, b.length);
+  const maxDistance = length >= 10 ? 2 : length >= 6 ? 1 : 0;
+  return leven(a, b, { maxDistance: maxDistance + 1 }) <= maxDistance;
 }
 
 /** Generic words in addresses in Ukrainian, Russian and English. */
@@ -204,36 +277,32 @@ const GENERIC_WORDS = new Set(
 /** Words before the number of a flat or office, as opposed to a building number. */
 const FLAT_WORDS = new Set('кв квартира flat apt apartment офіс офис office'.split(' '));
 
-/**
- * Parses the street words and the building number: `вул. Івана Франка, 12-А, кв. 7` is the street
- * `івана франка` and the house `12а`.
- */
-function parseAddress({ address, city }: ComparedListing): {
-  street: ReadonlySet<string>;
+type Address = {
+  /** Words of the street name, in the Latin letters that its spellings share. */
+  street: readonly string[];
   house: string | undefined;
-} {
+  flat: string | undefined;
+};
+
+/** Parses an address: `вул. Івана Франка, 12-А, кв. 7` has the street `ivana franka`, the house `12a` and the flat `7`. */
+function parseAddress({ address, city }: ComparedListing): Address {
   const cityWords = new Set(normalizeText(city ?? '').split(' '));
   const words = normalizeText(address ?? '').split(' ');
   const isIgnored = (word: string) =>
     word === '' || GENERIC_WORDS.has(word) || FLAT_WORDS.has(word) || cityWords.has(word);
-  const streetWords = new Set<string>();
-  const houseNumbers: string[] = [];
+  const street: string[] = [];
+  let house: string | undefined;
+  let flat: string | undefined;
   for (const [index, word] of words.entries()) {
     const previousWord = words[index - 1] ?? '';
-    if (/^\d/u.test(word)) {
-      if (!FLAT_WORDS.has(previousWord)) houseNumbers.push(word);
-    } else if (
-      word.length === 1 &&
-      /^\d+$/u.test(previousWord) &&
-      houseNumbers.at(-1) === previousWord
-    ) {
-      houseNumbers.splice(-1, 1, previousWord + word);
-    } else if (!isIgnored(word)) {
-      streetWords.add(word);
-    }
+    const followsNumber = /^\d/u.test(previousWord) && flat === undefined;
+    if (FLAT_WORDS.has(previousWord) && /^\d/u.test(word)) flat = word;
+    // The last number belongs to the building. Numbers in street names come before it.
+    else if (/^\d/u.test(word)) house = followsNumber && house ? `${house}/${word}` : word;
+    else if (word.length === 1 && followsNumber && house) house += word;
+    else if (!isIgnored(word)) street.push(createLatinKey(word, 'ru'));
   }
-  // The last number belongs to the building. Numbers in street names come before it.
-  return { street: streetWords, house: houseNumbers.at(-1) };
+  return { street, house: house && createLatinKey(house, 'ru'), flat };
 }
 
 function scoreDistance(a: ComparedListing, b: ComparedListing): Evidence {
@@ -257,7 +326,7 @@ function scoreDistrict(a: ComparedListing, b: ComparedListing): Evidence {
     : { part: WEIGHTS.otherDistrict, detail: 'another district' };
 }
 
-/** Scores the total area. Matching decimals are stronger evidence than matching whole numbers. */
+/** Scores the total area. A precise area is stronger evidence than a rounded one. */
 function scoreArea(
   { area_total: a }: ComparedListing,
   { area_total: b }: ComparedListing,
@@ -265,18 +334,22 @@ function scoreArea(
   if (a === null || b === null) return undefined;
   // Rounding to two decimals removes floating-point errors.
   const difference = Number(Math.abs(a - b).toFixed(2));
-  const arePrecise = !Number.isInteger(a) && !Number.isInteger(b);
   if (difference === 0) {
-    const part = arePrecise ? WEIGHTS.samePreciseArea : WEIGHTS.sameRoundedArea;
+    const part = isPreciseArea(a) ? WEIGHTS.samePreciseArea : WEIGHTS.sameRoundedArea;
     return { part, detail: `both ${a} m²` };
   }
   const detail = `${Math.min(a, b)} and ${Math.max(a, b)} m²`;
-  // A whole number was probably rounded, so only two precise areas can lower the score.
-  if (!arePrecise) {
-    return { part: difference < 1 ? WEIGHTS.closeRoundedArea : WEIGHTS.similarRoundedArea, detail };
+  if (!Number.isInteger(a) && !Number.isInteger(b)) {
+    const isClose = difference <= 0.2;
+    return { part: isClose ? WEIGHTS.closePreciseArea : WEIGHTS.otherPreciseArea, detail };
   }
-  return { part: difference <= 0.2 ? WEIGHTS.closePreciseArea : WEIGHTS.otherPreciseArea, detail };
+  // A whole number was probably rounded.
+  const isRounded = difference <= 0.5;
+  return { part: isRounded ? WEIGHTS.closeRoundedArea : WEIGHTS.otherRoundedArea, detail };
 }
+
+/** Returns whether an area has three significant digits or more, such as 54.3 or 187, but not 54, 120 or 1000. */
+const isPreciseArea = (area: number) => !Number.isInteger(area) || (area >= 100 && area % 10 !== 0);
 
 /** Scores matching rooms, floor and building height. Different rooms or floors are contradictions. */
 function scoreRooms(a: ComparedListing, b: ComparedListing): Evidence {
@@ -298,12 +371,15 @@ function scoreRooms(a: ComparedListing, b: ComparedListing): Evidence {
   return details.length === 0 ? undefined : { part, detail: details.join(', ') };
 }
 
-/** Scores prices in the same currency, because exchange rates are unknown. Agencies ask slightly different prices. */
+/** Scores prices, converted if their currencies differ. Agencies ask slightly different prices. */
 function scorePrice(a: ComparedListing, b: ComparedListing): Evidence {
-  if (!a.price || !b.price || a.currency !== b.currency) return undefined;
-  const ratio = Math.max(a.price, b.price) / Math.min(a.price, b.price);
-  const detail = ratio === 1 ? 'same price' : `prices ${Math.round((ratio - 1) * 100)} % apart`;
-  if (ratio <= 1.01) return { part: WEIGHTS.samePrice, detail };
+  const isConverted = a.currency !== b.currency;
+  const [priceA, priceB] = isConverted ? [a.amount, b.amount] : [a.price, b.price];
+  if (!priceA || !priceB) return undefined;
+  const ratio = Math.max(priceA, priceB) / Math.min(priceA, priceB);
+  const difference = ratio === 1 ? 'same price' : `prices ${Math.round((ratio - 1) * 100)} % apart`;
+  const detail = isConverted ? `${difference}, converted` : difference;
+  if (ratio <= (isConverted ? MAX_RATE_RATIO : 1.01)) return { part: WEIGHTS.samePrice, detail };
   if (ratio <= 1.12) return { part: WEIGHTS.similarPrice, detail };
   return ratio <= MAX_PRICE_RATIO ? undefined : { part: WEIGHTS.otherPrice, detail };
 }
@@ -322,15 +398,12 @@ function scoreImages(a: ComparedListing, b: ComparedListing): Evidence {
   );
   const commonShare = commonCount / minImageCount;
   const detail = `${commonCount} of ${minImageCount} pictures`;
-  if (commonShare < 0.5 && minImageCount >= 3 && haveSameSeller(a, b)) {
+  if (commonShare < 0.3 && minImageCount >= 3 && haveSameSeller(a, b)) {
     return { part: WEIGHTS.otherImages, detail: `the same seller, and ${detail}` };
   }
   if (commonCount === 0) return undefined;
-  const part =
-    commonCount === 1
-      ? WEIGHTS.oneImage * commonShare
-      : WEIGHTS.severalImages * Math.min(1, 1.5 * commonShare);
-  return { part, detail };
+  const weight = commonCount === 1 ? WEIGHTS.oneImage : WEIGHTS.severalImages;
+  return { part: weight * Math.min(1, 1.5 * commonShare), detail };
 }
 
 function countImagesWithCopy(

@@ -6,9 +6,15 @@ import { Gauge, type Registry } from 'prom-client';
 import { Type } from 'typebox';
 import { createGaugeCollector, type Metrics } from '../metrics.ts';
 import { repeat } from '../async/wait.ts';
+import type { Conversion } from '../money/conversion.ts';
 import { choice, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
-import { type ComparedListing, findCandidates, loadComparedListings } from './candidates.ts';
+import {
+  type ComparedListing,
+  findCandidates,
+  loadComparedListings,
+  readComparedRates,
+} from './candidates.ts';
 import { compareListings, type Comparison, REASONS, MIN_DUPLICATE_SCORE } from './compare.ts';
 import { lockGroupsForReading, lockGroupsForWriting, updateGroups } from './groups.ts';
 
@@ -194,10 +200,11 @@ export async function updatePairs(
   db: Kysely<Tables>,
   { listingId: id, marks }: MarkedListing,
 ): Promise<void> {
+  const rates = await readComparedRates(db);
   const duplicateIds = await db.transaction().execute(async (trx) => {
     await lockGroupsForReading(trx);
-    const listing = (await loadComparedListings(trx, [id])).get(id);
-    const duplicates = listing === undefined ? [] : await findDuplicates(trx, listing);
+    const listing = (await loadComparedListings(trx, [id], rates)).get(id);
+    const duplicates = listing === undefined ? [] : await findDuplicates(trx, listing, rates);
     if (duplicates.length > 0 || (await hasGroupOrPair(trx, id))) return duplicates;
     await removeMarks(trx, marks);
     return undefined;
@@ -207,9 +214,8 @@ export async function updatePairs(
   await db.transaction().execute(async (trx) => {
     await lockGroupsForWriting(trx);
     const partnerIds = await listPartners(trx, id, MAX_KNOWN_PAIRS);
-    const listings = await loadComparedListings(trx, [
-      ...new Set([id, ...duplicateIds, ...partnerIds]),
-    ]);
+    const comparedIds = new Set([id, ...duplicateIds, ...partnerIds]);
+    const listings = await loadComparedListings(trx, [...comparedIds], rates);
     const listing = listings.get(id);
     listings.delete(id);
     const pairs =
@@ -223,9 +229,13 @@ export async function updatePairs(
 }
 
 /** Returns the IDs of the likeliest duplicates among all candidates; none for an archived listing. */
-async function findDuplicates(trx: Kysely<Tables>, listing: ComparedListing): Promise<number[]> {
+async function findDuplicates(
+  trx: Kysely<Tables>,
+  listing: ComparedListing,
+  rates: Conversion,
+): Promise<number[]> {
   if (listing.archived_at !== null) return [];
-  const candidates = await loadComparedListings(trx, await findCandidates(trx, listing));
+  const candidates = await loadComparedListings(trx, await findCandidates(trx, listing), rates);
   return [...scoreDuplicates(listing, candidates)]
     .toSorted(([idA, a], [idB, b]) => b.score - a.score || idA - idB)
     .slice(0, MAX_NEW_PAIRS)

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { ComparedImage, ComparedListing } from '../../src/duplicates/candidates.ts';
 import { compareListings, MIN_DUPLICATE_SCORE } from '../../src/duplicates/compare.ts';
 import { findComponents, type DuplicatePair } from '../../src/duplicates/groups.ts';
 import { resolvePlaces } from '../../src/places/gazetteer.ts';
+import { getPlaceKeys, resolveListingPlace } from '../../src/places/listing-place.ts';
 import { normalizeText } from '../../src/text.ts';
 
 let listingCount = 0;
@@ -16,6 +18,7 @@ function createListing(facts: Partial<ComparedListing>): ComparedListing {
   return {
     id: listingCount,
     archived_at: null,
+    language: null,
     deal_type: 'sale',
     property_type: null,
     city,
@@ -31,6 +34,8 @@ function createListing(facts: Partial<ComparedListing>): ComparedListing {
     longitude: null,
     price: null,
     currency: null,
+    amount: null,
+    prices: [],
     phones: [],
     images: [],
     ...facts,
@@ -351,6 +356,86 @@ test('Known places decide whether cities and districts are the same', () => {
   }
 });
 
+type Advert = Partial<Omit<ComparedListing, 'images'>> & {
+  property: string;
+  case: string;
+  text: string;
+  images: string[];
+};
+
+/** Neighbourhoods of labelled listings: adverts of one property, and of others that are easily taken for it. */
+const NEIGHBOURHOODS = readFileSync(
+  new URL('../../../../samples/duplicates/listings.jsonl', import.meta.url),
+  'utf8',
+)
+  .trim()
+  .split('\n')
+  .map((line) => JSON.parse(line) as { name: string; listings: Advert[] });
+
+const HRYVNIAS: Record<string, number> = { UAH: 1, USD: 41.2, EUR: 44.8 };
+
+/** Creates the listing of an advert with the place that the pipeline would resolve. */
+function createAdvertListing({ city = null, district = null, ...advert }: Advert): ComparedListing {
+  const { address = null, price = null, currency = null, text: description } = advert;
+  const place = resolveListingPlace({ city, district, address, title: null, description });
+  return createListing({
+    ...advert,
+    city: place.city,
+    city_key: getPlaceKeys(place).city_key,
+    district: place.district,
+    place_path: place.columns.place_path,
+    amount: price === null ? null : price * (HRYVNIAS[currency ?? ''] ?? NaN),
+    images: advert.images.map((fingerprint) => ({
+      sha256: fingerprint,
+      fingerprint: BigInt.asIntN(64, BigInt(`0x${fingerprint}`)),
+    })),
+  });
+}
+
+/** Counts the pairs of listings of a neighbourhood by label, and by whether a score or a group joins them. */
+function countPairs(adverts: readonly Advert[]) {
+  const listings = adverts.map(createAdvertListing);
+  const pairs = listings.flatMap((a, index) =>
+    listings.slice(index + 1).map((b, offset) => {
+      const isSame = adverts[index]?.property === adverts[index + 1 + offset]?.property;
+      const score = compareListings(a, b)?.score ?? 0;
+      return { ids: [a.id, b.id] as const, isSame, isPair: score >= MIN_DUPLICATE_SCORE };
+    }),
+  );
+  const groups = findComponents(
+    listings.map(({ id }) => id),
+    pairs.filter(({ isPair }) => isPair).map(({ ids }) => ids),
+  );
+  return pairs.map(({ ids: [a, b], isSame, isPair }) => ({
+    isSame,
+    isPair,
+    isGrouped: groups.get(a) !== null && groups.get(a) === groups.get(b),
+  }));
+}
+
+test('Labelled adverts in three languages are joined with few errors', () => {
+  // The weights were chosen with the neighbourhoods at even indexes.
+  for (const [half, minPairs] of [
+    [0, 0.82],
+    [1, 0.85],
+  ] as const) {
+    const pairs = NEIGHBOURHOODS.filter((_, index) => index % 2 === half).flatMap(({ listings }) =>
+      countPairs(listings),
+    );
+    assert.ok(pairs.length > 500 && pairs.filter(({ isSame }) => isSame).length > 140);
+    for (const [relation, minRecall] of [
+      ['isPair', minPairs],
+      ['isGrouped', 0.93],
+    ] as const) {
+      const found = pairs.filter((pair) => pair[relation]);
+      const right = found.filter(({ isSame }) => isSame).length;
+      const precision = right / found.length;
+      const recall = right / pairs.filter(({ isSame }) => isSame).length;
+      assert.ok(precision >= 0.98 && recall >= minRecall, `${relation}: ${precision}, ${recall}`);
+    }
+  }
+});
+
 const nullableFrom = <Value>(values: readonly Value[]) => fc.constantFrom(null, ...values);
 
 const arbitraryListing = fc
@@ -358,8 +443,11 @@ const arbitraryListing = fc
     deal_type: nullableFrom(['sale', 'rent', 'daily_rent']),
     city: nullableFrom(['Київ', 'Львів']),
     district: nullableFrom(['Галицький', 'Галицький район', 'Франківський']),
+    language: nullableFrom(['uk', 'ru']),
+    property_type: nullableFrom(['apartment', 'house']),
     address: nullableFrom([
       'вул. Франка, 5',
+      'ул. Франко 5, кв. 7',
       'Івана Франка 5',
       'вул. 8 Березня, 7',
       'без адреси',
@@ -372,6 +460,7 @@ const arbitraryListing = fc
     latitude: nullableFrom([50.45, 50.46]),
     longitude: nullableFrom([30.52, 30.53]),
     price: nullableFrom([0, 100, 104, 120, 1000]),
+    amount: nullableFrom([100, 4120, 4200]),
     currency: nullableFrom(['USD', 'UAH']),
     phones: fc.subarray(['+380 00 1', '80001', '+380 00 2']),
     text: fc.constantFrom('', 'one two three four five six seven eight nine ten eleven', 'a b'),

@@ -10,6 +10,7 @@ import {
   buildSimilarImagesQuery,
   findCandidates,
   loadComparedListings,
+  readComparedRates,
 } from '../../src/duplicates/candidates.ts';
 import {
   claimMarks,
@@ -18,6 +19,7 @@ import {
   updatePairs,
 } from '../../src/duplicates/duplicates.ts';
 import { findComponents, type DuplicatePair, MAX_GROUP_SIZE } from '../../src/duplicates/groups.ts';
+import { storeRates } from '../../src/money/rates.ts';
 import type { Tables } from '../../src/tables.ts';
 import { normalizeText } from '../../src/text.ts';
 import { until } from '@oselya/testing';
@@ -64,6 +66,10 @@ async function addListing(facts: Facts = FLAT_FACTS): Promise<number> {
     .executeTakeFirstOrThrow();
   return id;
 }
+
+const loadListings = async (ids: readonly number[]) =>
+  loadComparedListings(db, ids, await readComparedRates(db));
+const loadListing = async (id: number) => (await loadListings([id])).get(id) ?? assert.fail();
 
 const updateListing = (id: number, facts: Facts) =>
   db.updateTable('property_listings').set(facts).where('id', '=', id).execute();
@@ -115,6 +121,16 @@ test('A listing leaves its group when its facts change or it is archived, and jo
   await db.deleteFrom('property_listings').where('id', '=', firstId).execute();
   await searchAll();
   assert.deepEqual(await listGroups(), [secondId, secondId]);
+});
+
+test('Prices in two currencies are converted, also to find candidates', async () => {
+  await storeRates(db, [{ date: '2026-11-20', currency: 'USD', rate: 40 }]);
+  const dollarId = await addListing();
+  const hryvniaId = await addListing({ ...FLAT_FACTS, price: 3_510_000, currency: 'UAH' });
+  await addListing({ ...FLAT_FACTS, price: 7_000_000, currency: 'UAH' });
+  await searchAll();
+  assert.deepEqual(await readPairs(), [[dollarId, hryvniaId]]);
+  await db.deleteFrom('currency_rates').execute();
 });
 
 async function addImage(listingId: number, sha256: string, fingerprint: string | null = null) {
@@ -419,12 +435,12 @@ test('Each query for candidates uses an index, and the nearest areas come first'
     from property_listings`.execute(db);
   await sql`analyze`.execute(db);
 
-  const listing = (await loadComparedListings(db, [listingId])).get(listingId) ?? assert.fail();
+  const listing = await loadListing(listingId);
   const variants = [listing, { ...listing, floor: null }, { ...listing, rooms: null }];
   for (const query of variants.flatMap(buildSimilarFactsQueries)) {
     assert.deepEqual(await listIndexes(query), ['property_listings_alike']);
   }
-  for (const query of buildSimilarFactsQueries({ ...listing, price: null })) {
+  for (const query of buildSimilarFactsQueries({ ...listing, prices: [] })) {
     // Few listings have no price, so the planner may choose the city index.
     assert.match(String(await listIndexes(query)), /^property_listings_(alike|city)$/);
   }
@@ -443,7 +459,7 @@ test('Each query for candidates uses an index, and the nearest areas come first'
   });
 
   const candidates = await findCandidates(db, listing);
-  const candidateListings = [...(await loadComparedListings(db, candidates)).values()];
+  const candidateListings = [...(await loadListings(candidates)).values()];
   const areas = candidateListings.filter(({ floor }) => floor === 3).map((row) => row.area_total);
   const areaCounts = [54.3, 54.4, 54.5].map((area) => areas.filter((a) => a === area).length);
   // Each area has 26 listings, and the query returns the 60 nearest ones.
@@ -454,7 +470,7 @@ test('Each query for candidates uses an index, and the nearest areas come first'
 
 test('A listing without city, area or deal type, and without images, has no candidates', async () => {
   const id = await addListing();
-  const listing = (await loadComparedListings(db, [id])).get(id) ?? assert.fail();
+  const listing = await loadListing(id);
   await addListing();
   assert.equal((await findCandidates(db, listing)).length, 1);
   for (const missingFact of [{ city_key: null }, { area_total: null }, { deal_type: null }]) {
