@@ -12,8 +12,8 @@ import type { ApiKey, ApiKeyStore, Scope } from './api-keys.ts';
 // oxlint-disable typescript/consistent-type-definitions -- Fastify's declarations can only be merged with interfaces
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Scope that an API key needs for this route. */
-    scope?: Scope;
+    /** Scope that an API key needs for this route, or several of which it needs one. */
+    scope?: Scope | readonly Scope[];
   }
   interface FastifyRequest {
     /** API key of the request. Null if API keys are off. */
@@ -57,12 +57,18 @@ export function guardRoutes(
     if (apiKey === undefined) {
       throw problem('unauthorized', { headers: { 'www-authenticate': 'Bearer' } });
     }
-    const scope = request.routeOptions.config.scope;
-    if (scope === undefined || !apiKey.scopes.includes(scope)) {
-      throw problem('forbidden', { detail: `This API key lacks the scope "${scope}".` });
+    const scopes = [request.routeOptions.config.scope ?? []].flat();
+    if (!scopes.some((scope) => apiKey.scopes.includes(scope))) {
+      const names = scopes.map((scope) => `"${scope}"`).join(' or ');
+      throw problem('forbidden', { detail: `This API key lacks the scope ${names}.` });
     }
     request.apiKey = apiKey;
   });
+}
+
+/** Returns whether the API key of a request has a scope; true if API keys are off. */
+export function hasScope({ apiKey }: FastifyRequest, scope: Scope): boolean {
+  return apiKey === null || apiKey.scopes.includes(scope);
 }
 
 /** Returns whether the API key of a request may send payloads for a source; true if API keys are off. */

@@ -2,7 +2,13 @@ import { isDatabaseOutage } from '@oselya/db';
 import { ProblemError, type Server } from '@oselya/kit';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { getCallerKey, CHANGE_REJECTIONS, canUseSource, requireSource } from '../access/guard.ts';
+import {
+  getCallerKey,
+  CHANGE_REJECTIONS,
+  canUseSource,
+  hasScope,
+  requireSource,
+} from '../access/guard.ts';
 import type { SourceLimit } from '../access/source-limit.ts';
 import { createAdmissionLimit } from '../async/concurrency.ts';
 import { problem, problemResponses } from '../errors.ts';
@@ -68,6 +74,19 @@ export const rawSchema = Type.Object({
   model_usage: nullable(modelUsageSchema),
   created_at: Type.String({ format: 'date-time' }),
   updated_at: Type.String({ format: 'date-time' }),
+});
+
+const rawWithPayloadSchema = Type.Object({
+  ...rawSchema.properties,
+  payload: Type.Optional(
+    Type.Object(
+      {},
+      {
+        additionalProperties: true,
+        description: 'The payload as its source sent it, for API keys with the scope `admin`.',
+      },
+    ),
+  ),
 });
 
 const MAX_IN_PROGRESS = { maxItems: 20_000, maxBytes: 64 * MEBIBYTE };
@@ -138,16 +157,21 @@ export function registerIngestRoutes(
   app.get(
     '/raw/:raw_id',
     {
-      config: { scope: 'ingest' },
+      config: { scope: ['ingest', 'admin'] },
       schema: {
         tags: ['ingest'],
         summary: 'The state of a payload in the pipeline',
         params: rawParams,
-        response: { 200: rawSchema, ...problemResponses(401, 403, 'raw_not_found', 422, 503) },
+        response: {
+          200: rawWithPayloadSchema,
+          ...problemResponses(401, 403, 'raw_not_found', 422, 503),
+        },
       },
     },
     async (request) => {
-      const rawRecord = await ingest.find(parseId(request.params.raw_id));
+      const rawRecord = await ingest.find(parseId(request.params.raw_id), {
+        includePayload: hasScope(request, 'admin'),
+      });
       if (rawRecord === undefined || !canUseSource(request, rawRecord.source_slug)) {
         throw problem('raw_not_found');
       }

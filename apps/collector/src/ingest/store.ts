@@ -86,11 +86,12 @@ export function createIngest(deps: { db: Kysely<Tables>; onAccepted: () => void;
       });
     },
     /** Returns a raw record without its payload, or undefined if the ID is unknown. */
-    async find(rawId: number) {
+    async find(rawId: number, { includePayload }: { includePayload: boolean }) {
       const row = await db
         .selectFrom('raw_data')
         .select(['id as raw_id', 'source_slug', 'external_id', 'status', 'attempts', 'error'])
         .select(['stages', 'listing_id', 'model_usage', 'created_at', 'updated_at'])
+        .$if(includePayload, (query) => query.select('payload'))
         .select((eb) =>
           eb
             .selectFrom('property_listings')

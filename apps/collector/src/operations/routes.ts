@@ -7,6 +7,7 @@ import { problemResponses } from '../errors.ts';
 import type { ReadQueueStatistics } from '../queue/statistics.ts';
 import { choice, nullable, sourceSlugSchema } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
+import { registerActivityRoutes } from './activity.ts';
 import { registerApiKeyRoutes } from './api-keys.ts';
 import { type ArchiveCheck, DEADLINE_MS } from './archive-check.ts';
 import { createAdminRoute, registerPayloadRoutes, type RawCleanup } from './payloads.ts';
@@ -128,6 +129,7 @@ export function registerOperationRoutes(
   registerPayloadRoutes(app, { ...deps, cleanup: deps.rawCleanup });
   registerApiKeyRoutes(app, deps);
   registerSourceRoutes(app, deps);
+  registerActivityRoutes(app, deps);
 
   app.get(
     '/admin/queue',

@@ -86,10 +86,13 @@ test('A key with a list of sources is limited to the payloads and records of the
     (await collector.get(`/api/v1/raw/${rawId}`, await createHeaders('ingest'))).status,
     200,
   );
-  for (const scope of ['search', 'admin'] as const) {
-    const response = await collector.get(`/api/v1/raw/${rawId}`, await createHeaders(scope));
-    assert.equal(response.status, 403, scope);
-  }
+  const readRaw = async (scope: Scope, sources?: string[]) =>
+    collector.get(`/api/v1/raw/${rawId}`, await createHeaders(scope, sources));
+  assert.equal((await readRaw('search')).status, 403);
+  assert.equal((await readRaw('admin', ['doshka'])).status, 404);
+  assert.ok(!('payload' in (await readRaw('ingest')).json<object>()));
+  const { payload } = (await readRaw('admin')).json<{ payload: object }>();
+  assert.deepEqual(payload, foreignPayload, 'an administrator sees the payload');
   // The list limits neither administration nor search.
   await updateRawRecord(db, rawId, { status: 'completed' });
   const admin = await createHeaders('admin', ['doshka']);

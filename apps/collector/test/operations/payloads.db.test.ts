@@ -148,6 +148,48 @@ test('Sources are listed with figures of their listings, payloads and images, pa
   }
 });
 
+test('Accepted and processed payloads are counted by hour, of all sources or of one', async () => {
+  const atHour = (hours: number) =>
+    sql<Date>`date_trunc('hour', now(), 'UTC') - ${hours} * interval '1 hour'`;
+  const [earlierId, ...ids] = await storeRawRecords('active', { count: 4 });
+  for (const [id, status, acceptedHours, endedHours] of [
+    [earlierId, 'failed', 5, 1],
+    [ids[0], 'completed', 2, 2],
+    [ids[1], 'invalid', 2, 1],
+    [ids[2], 'processing', 1, 0],
+  ] as const) {
+    await db
+      .updateTable('raw_data')
+      .set({ status, created_at: atHour(acceptedHours), updated_at: atHour(endedHours) })
+      .where('id', '=', id ?? 0)
+      .execute();
+  }
+  type Hour = Record<'accepted' | 'completed' | 'invalid' | 'failed', number> & { hour: string };
+  const readActivity = async (query: string) =>
+    (await collector.get(`/api/v1/admin/activity${query}`)).json<Hour[]>();
+  const hours = await readActivity('?hours=3&source_slug=active');
+  assert.deepEqual(
+    hours.map(({ accepted, completed, invalid, failed }) => [accepted, completed, invalid, failed]),
+    [
+      [2, 1, 0, 0],
+      [1, 0, 1, 1],
+      [0, 0, 0, 0],
+    ],
+  );
+  const times = hours.map(({ hour }) => Date.parse(hour));
+  assert.deepEqual(
+    times.map((time) => (time - (times[0] ?? 0)) / 3_600_000),
+    [0, 1, 2],
+  );
+  assert.equal((times[0] ?? 1) % 3_600_000, 0);
+  const allHours = await readActivity('');
+  assert.equal(allHours.length, 24);
+  assert.ok((allHours.at(-2)?.failed ?? 0) >= 1);
+  for (const query of ['hours=0', 'hours=169', 'hours=x', 'source_slug=A', 'more=1']) {
+    assert.equal((await collector.get(`/api/v1/admin/activity?${query}`)).status, 422, query);
+  }
+});
+
 test('The API removes old payloads and keeps the history of their listing', async () => {
   const payload = createPayload({ source_slug: 'cleaned', currency: 'USD' });
   const firstRecord = await processPayload(collector, { ...payload, price: 50_000 });

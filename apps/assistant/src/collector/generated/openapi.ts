@@ -455,6 +455,10 @@ export interface paths {
                             created_at: string;
                             /** Format: date-time */
                             updated_at: string;
+                            /** @description The payload as its source sent it, for API keys with the scope `admin`. */
+                            payload?: {
+                                [key: string]: unknown;
+                            };
                         };
                     };
                 };
@@ -3036,6 +3040,130 @@ export interface paths {
                             last_payload_at: string | null;
                             /** Format: date-time */
                             counted_at: string;
+                        }[];
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/activity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count the accepted and processed payloads of the last hours
+         * @description Counts stored payloads: removed ones are missing, and one that was processed again counts in the hour of its last end.
+         */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description Number of hours, including the current one. */
+                    hours?: number;
+                    /** @description Name of the source, which its first payload creates. */
+                    source_slug?: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description One entry for each hour, oldest first. */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        /**
+                         * @example [
+                         *       {
+                         *         "hour": "2026-05-04T09:00:00.000Z",
+                         *         "accepted": 900,
+                         *         "completed": 874,
+                         *         "invalid": 9,
+                         *         "failed": 0
+                         *       }
+                         *     ]
+                         */
+                        "application/json": {
+                            /**
+                             * Format: date-time
+                             * @description Beginning of the hour in UTC.
+                             */
+                            hour: string;
+                            /** @description Stored payloads that arrived in this hour. */
+                            accepted: number;
+                            /** @description Payloads whose last processing ended in this hour. */
+                            completed: number;
+                            invalid: number;
+                            failed: number;
                         }[];
                     };
                 };
