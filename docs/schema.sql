@@ -474,6 +474,18 @@ create table schema_migrations (
   PRIMARY KEY (component, name)
 );
 
+create table search_terms (
+  term text not null,
+  listings integer not null,
+  trigrams text[] generated always as (
+CASE
+    WHEN (term ~ '^[a-z]{3,40}$'::text) THEN term_trigrams(term)
+    ELSE NULL::text[]
+END) stored,
+  PRIMARY KEY (term)
+);
+CREATE INDEX search_terms_trigrams ON public.search_terms USING gin (trigrams);
+
 create table session_files (
   session_id text not null,
   name text not null,

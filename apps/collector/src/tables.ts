@@ -74,6 +74,11 @@ export type Tables = {
     created_at: Timestamp;
     updated_at: Timestamp;
   };
+  search_terms: {
+    term: string;
+    listings: number;
+    trigrams: ColumnType<string[] | null, never, never>;
+  };
   listing_payloads: {
     source_slug: string;
     external_id: string;

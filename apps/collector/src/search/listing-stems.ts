@@ -24,7 +24,9 @@ const MAX_POSITION = 16_383;
 const MAX_POSITIONS_PER_TERM = 255;
 
 /** Fields and place of a listing. */
-type StemFields = Partial<ListingState> & Partial<Pick<PlaceColumns, 'place_path' | 'place_text'>>;
+type StemFields = Partial<
+  Omit<ListingState, 'published_at'> & Pick<PlaceColumns, 'place_path' | 'place_text'>
+>;
 
 /**
  * Returns the stems of a listing as a literal of `tsvector`: title (weight A), facts (B) and all other texts (D). Facts
@@ -32,6 +34,18 @@ type StemFields = Partial<ListingState> & Partial<Pick<PlaceColumns, 'place_path
  * allow.
  */
 export function createStems(fields: StemFields): string {
+  return Array.from(
+    collectTerms(fields),
+    ([term, positions]) => `'${term}':${positions.join(',')}`,
+  ).join(' ');
+}
+
+/** Returns the distinct terms of a listing without those with the mark of titles. */
+export const listStemTerms = (fields: StemFields): string[] =>
+  [...collectTerms(fields).keys()].filter((term) => !term.startsWith(TITLE_MARK));
+
+/** Returns the positions of the terms of a listing, with their weights. */
+function collectTerms(fields: StemFields): Map<string, string[]> {
   const positionsByTerm = new Map<string, string[]>();
   let position = 0;
   const addTerms = (terms: readonly string[], weight: Weight): void => {
@@ -53,10 +67,7 @@ export function createStems(fields: StemFields): string {
   addTexts([fields.place_text, fields.city, fields.district, fields.address], 'B');
   addTexts([fields.description, fields.summary, fields.property_type_text], 'D');
   addTexts(fields.features ?? [], 'D');
-  return Array.from(
-    positionsByTerm,
-    ([term, positions]) => `'${term}':${positions.join(',')}`,
-  ).join(' ');
+  return positionsByTerm;
 }
 
 function listFactTerms(fields: StemFields): string[] {

@@ -7,7 +7,7 @@ import { createLatinKey, toCyrillic } from '../places/transliteration.ts';
 export const STOP_WORDS = new Set(
   (
     'в у на з із зі до від для по під біля поряд поруч і й та або чи за с со из от к ко под возле около рядом и или а не ' +
-    'the a an in at for to of with near and or by from v u na z do dlya bilya'
+    'the a an in at for to of with near and or by from v u s na z iz do dlya bilya pid pod vid ot'
   ).split(' '),
 );
 
@@ -38,11 +38,11 @@ export function stemWord(word: string): readonly string[] {
 }
 
 function computeStems(word: string): string[] {
-  if (/\d/.test(word)) return [word.replaceAll(/\p{L}+/gu, createKey)];
+  if (/\d/.test(word)) return [word.replaceAll(/\p{L}+/gu, stemKey)];
   const stems = /\p{Script=Cyrillic}/u.test(word)
     ? stemCyrillic(word)
     : [stemEnglish(word), ...stemCyrillic(toCyrillic(word))];
-  const keys = stems.map((stem) => createKey(stem.replace(FLEETING_VOWEL, '')));
+  const keys = stems.map((stem) => stemKey(stem.replace(FLEETING_VOWEL, '')));
   const maxLength = Math.max(...keys.map((key) => key.length));
   return [...new Set(keys.filter((key) => key.length >= Math.min(maxLength, MIN_STEM_LENGTH)))];
 }
@@ -51,5 +51,6 @@ function stemCyrillic(word: string): string[] {
   return /[ыэъ]/.test(word) ? [stemRussian(word)] : [stemUkrainian(word), stemRussian(word)];
 }
 
-const createKey = (stem: string) =>
+/** Returns a word or its beginning in the Latin letters of stems. */
+export const stemKey = (stem: string) =>
   createLatinKey(stem.replaceAll('ł', 'l'), 'ru').replaceAll(' ', '') || stem;

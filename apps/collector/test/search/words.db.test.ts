@@ -2,9 +2,21 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { createStems } from '../../src/search/listing-stems.ts';
+import { analyzeQuery } from '../../src/search/query-analysis.ts';
+import { expandUnknownWords, refreshVocabulary } from '../../src/search/vocabulary.ts';
 import { openSearch } from './harness.ts';
 
-const { db } = await openSearch();
+const { add, db } = await openSearch();
+
+/** Returns the listings whose stems match all words and phrases of a query. */
+async function findMatches(query: string, listings: Record<string, string>): Promise<string[]> {
+  const groups = await expandUnknownWords(db, analyzeQuery(query).groups);
+  const tsquery = groups.map((group) => `(${group.tsquery})`).join(' & ');
+  const { rows } = await sql<{ name: string }>`
+    select name from unnest(${Object.keys(listings)}::text[], ${Object.values(listings)}::tsvector[]) as listing (name, stems)
+    where stems @@ ${tsquery}::tsquery`.execute(db);
+  return rows.map(({ name }) => name);
+}
 
 test('Stems have terms for the facts of fields and texts, title before facts before text', () => {
   const stems = createStems({
@@ -59,4 +71,74 @@ test('Stems of the longest texts stay below the limits of PostgreSQL', async () 
       select length(${stems}::tsvector) as terms`.execute(db);
     assert.ok((rows[0]?.terms ?? 0) > 0, description.slice(0, 20));
   }
+});
+
+test('A query finds a listing by other forms, languages, letters, numbers and with typos', async () => {
+  const texts = {
+    flat: 'Здається двокімнатна квартира на Сихові, Львів, 54,5 м², 5 поверх з 9. 12 000 грн. Тел. 067 123-45-67',
+    house: 'Продам дом в Одессе у моря, 6 соток, гараж. Без комиссии',
+    office: 'Office space near a metro station in Kyiv',
+  };
+  await add(...Object.values(texts).map((description) => ({ description })));
+  const facts: Record<string, Parameters<typeof createStems>[0]> = {
+    flat: { deal_type: 'rent', property_type: 'apartment', place_path: [702550], price: 12_000 },
+    house: { deal_type: 'sale', property_type: 'house', place_path: [698740] },
+    office: { property_type: 'commercial' },
+  };
+  const listings = Object.fromEntries(
+    Object.entries(texts).map(([name, description]) => [
+      name,
+      createStems({ description, ...facts[name] }),
+    ]),
+  );
+  assert.ok((await refreshVocabulary(db, new AbortController().signal)) ?? 0);
+  assert.equal(await refreshVocabulary(db, new AbortController().signal), undefined);
+  const expected = {
+    flat: [
+      'квартиры Львов',
+      'kvartyra lviv',
+      'flat to rent',
+      'двушка',
+      '2-к квартира',
+      '2br',
+      'зняти квартиру',
+      '54 м2',
+      '5 поверх',
+      '5/9',
+      '+38 (067) 123-45-67',
+      '123-45-67',
+      'квратира',
+      'двокімнатна сих',
+      '2к у Львові',
+    ],
+    house: [
+      'будинок біля моря',
+      'купити хату одеса',
+      'house by the sea',
+      'гаражі',
+      '6 соток',
+      'дом від власника',
+    ],
+    office: ['офіс метро', 'ofis', 'оффис'],
+  };
+  for (const [name, queries] of Object.entries(expected)) {
+    for (const query of queries)
+      assert.deepEqual(await findMatches(query, listings), [name], query);
+  }
+});
+
+test('A query states limits of price and area', () => {
+  const expected = {
+    'квартира до 15 000 грн': { price_max: 15_000, currency: 'UAH' },
+    'up to $500': { price_max: 500, currency: 'USD' },
+    'від 500 до 700 $': { price_min: 500, price_max: 700, currency: 'USD' },
+    'продаж до 40 тис': { price_max: 40_000, currency: 'USD' },
+    '50-55 м2': { area_min: 50, area_max: 55 },
+    'от 3 соток': { area_min: 300 },
+    'оренда 8000': { price_min: 6800, price_max: 9200 },
+    'новобудова 2023': {},
+    '2к': {},
+  };
+  for (const [query, limits] of Object.entries(expected))
+    assert.deepEqual(analyzeQuery(query).limits, limits, query);
 });

@@ -1,0 +1,154 @@
+/** Limits that a query names: "до 15 000 грн", "от 40 м2", "up to $500". Prices without a currency have none. */
+export type QueryLimits = {
+  price_min?: number;
+  price_max?: number;
+  currency?: string;
+  area_min?: number;
+  area_max?: number;
+};
+
+const CURRENCIES: Record<string, string> = {
+  UAH: 'грн гривень гривні гривня гривен гривны гривнях uah hrn hryven hryvnia hryvnias',
+  USD: 'usd дол долл доларів долари долларов доллара доллар dol dollars dollar bucks баксів баксов уе',
+  EUR: 'eur євро евро euro euros yevro',
+  PLN: 'pln злотих злотых zł zl zloty zlotych',
+  CZK: 'czk крон kč kc korun',
+  HUF: 'huf форинтів форинтов forint forints',
+  RON: 'ron лей lei',
+  MDL: 'mdl',
+  GBP: 'gbp',
+};
+const CURRENCY_BY_WORD = new Map(
+  Object.entries(CURRENCIES).flatMap(([currency, words]) =>
+    words.split(' ').map((word) => [word, currency] as const),
+  ),
+);
+const SIGNS: Record<string, string> = { $: 'usd', '€': 'eur', '₴': 'uah', '£': 'gbp' };
+
+const MULTIPLIERS: Record<string, number> = {
+  к: 1e3,
+  k: 1e3,
+  т: 1e3,
+  тис: 1e3,
+  тыс: 1e3,
+  тисяч: 1e3,
+  тисячі: 1e3,
+  тысяч: 1e3,
+  тысячи: 1e3,
+  tys: 1e3,
+  tysiach: 1e3,
+  tysyach: 1e3,
+  thousand: 1e3,
+  млн: 1e6,
+  мільйон: 1e6,
+  мільйонів: 1e6,
+  миллион: 1e6,
+  миллионов: 1e6,
+  mln: 1e6,
+  million: 1e6,
+  m: 1e6,
+};
+const AREA_UNITS =
+  '(?:м2|м|кв м(?:етр\\p{L}*)?|кв|квадрат\\p{L}*|метр\\p{L}*|sqm|sq m(?:et(?:er|re)s?)?|sq|m2|квм)(?: кв)?';
+const LAND_UNITS = '(?:сот(?:ка|ки|ок)?|sotok|sotky)';
+
+const LIMIT_WORDS = {
+  max: 'до|не дорожче|не дороже|дешевше|дешевле|менше|меньше|макс|максимум|не більше|не больше|under|up to|below|less than|max|do|maks',
+  min: 'від|от|більше|больше|понад|свыше|over|from|above|more than|at least|мін|мин|min|vid|ot|od',
+};
+const anyOf = (words: Iterable<string>) =>
+  [...words].toSorted((a, b) => b.length - a.length).join('|');
+const CURRENCY = anyOf(CURRENCY_BY_WORD.keys());
+const AMOUNT_PATTERN = new RegExp(
+  String.raw`(?<![\p{L}\d])(?:(?:(?<max>${LIMIT_WORDS.max})|(?<min>${LIMIT_WORDS.min})) )?` +
+    String.raw`(?:(?<sign>${CURRENCY}) )?(?<number>\d+(?:d\d+)?) ?(?<multiplier>${anyOf(Object.keys(MULTIPLIERS))})?` +
+    String.raw`(?: ?(?:(?<currency>${CURRENCY})|(?<area>${AREA_UNITS})|(?<land>${LAND_UNITS})))?(?![\p{L}\d])`,
+  'gu',
+);
+/** Smallest number without a unit that is a limit of the price, and that is a price by itself. */
+const MIN_PLAIN_LIMIT = 100;
+const MIN_PLAIN_PRICE = 3000;
+const MAX_PRICE = 1e14;
+/** A price without "up to" or the like means prices near it. */
+const PRICE_TOLERANCE = 0.15;
+
+type Amount = { start: number; end: number; side?: 'min' | 'max'; value: number } & Partial<
+  Record<'currency' | 'unit', string>
+>;
+
+/** Replaces what `normalizeNumbers` would drop: signs of currencies, and the hyphens of ranges. */
+export function spellOutAmounts(query: string): string {
+  return query
+    .replaceAll(/[$€₴£]/g, (sign) => ` ${SIGNS[sign]} `)
+    .replaceAll(/у\. ?[ео]\.?/giu, 'уе')
+    .replaceAll(/(?<![\d/.-])(\d{2,7}) ?[-–—] ?(\d{2,7})(?![\d-])/g, 'від $1 до $2');
+}
+
+/**
+ * Takes the limits out of a query.
+ * @param text Query after `spellOutAmounts` and `normalizeNumbers`.
+ * @returns The limits, and the query without them.
+ */
+export function extractLimits(text: string): { limits: QueryLimits; rest: string } {
+  const limits: QueryLimits = {};
+  let rest = text;
+  let next: Amount | undefined;
+  // Backwards, because "from 50 to 60 m2" names the unit once.
+  for (const match of [...text.matchAll(AMOUNT_PATTERN)].toReversed()) {
+    const amount = readAmount(match);
+    if (next !== undefined && text.slice(amount.end, next.start).trim() === '') {
+      amount.unit ??= next.unit;
+      amount.currency ??= next.currency;
+    }
+    if (!addLimit(limits, amount)) continue;
+    next = amount.side === 'min' ? undefined : amount;
+    rest = `${rest.slice(0, amount.start)} ${rest.slice(amount.end)}`;
+  }
+  return { limits, rest: rest.replaceAll(/ +/g, ' ').trim() };
+}
+
+/** "2к" means two rooms, "20к" 20,000. */
+const MIN_SHORT_THOUSANDS = 10;
+
+function readAmount({ 0: phrase, index, groups = {} }: RegExpExecArray): Amount {
+  const { max, min, sign, number = '', multiplier, currency, area, land } = groups;
+  return {
+    start: index,
+    end: index + phrase.length,
+    ...(max !== undefined ? { side: 'max' } : min !== undefined ? { side: 'min' } : {}),
+    value: Number(number.replace('d', '.')) * (MULTIPLIERS[multiplier ?? ''] ?? 1),
+    ...(area !== undefined && { unit: 'm2' }),
+    ...(land !== undefined && { unit: 'ares' }),
+    ...(multiplier !== undefined &&
+      area === undefined && {
+        unit: multiplier.length === 1 && Number(number) < MIN_SHORT_THOUSANDS ? 'rooms' : 'price',
+      }),
+    ...((currency ?? sign) !== undefined && {
+      currency: CURRENCY_BY_WORD.get(currency ?? sign ?? ''),
+    }),
+  };
+}
+
+/** Adds an amount to the limits, unless it is neither a price nor a limit of the area. */
+function addLimit(limits: QueryLimits, { side, value, unit, currency }: Amount): boolean {
+  if (currency === undefined && (unit === 'm2' || unit === 'ares')) {
+    if (side === undefined) return false;
+    limits[`area_${side}`] = unit === 'ares' ? value * 100 : value;
+    return true;
+  }
+  if (unit === 'rooms' && side === undefined && currency === undefined) return false;
+  const isYear = value >= 1900 && value <= 2100 && currency === undefined && unit === undefined;
+  const minPrice =
+    currency !== undefined
+      ? 0
+      : side !== undefined || unit === 'price'
+        ? MIN_PLAIN_LIMIT
+        : MIN_PLAIN_PRICE;
+  if (isYear || value < minPrice || value > MAX_PRICE) return false;
+  if (side === undefined) {
+    limits.price_min ??= Math.round(value * (1 - PRICE_TOLERANCE));
+    limits.price_max ??= Math.round(value * (1 + PRICE_TOLERANCE));
+  } else limits[`price_${side}`] = value;
+  if (currency !== undefined) limits.currency = currency;
+  return true;
+}

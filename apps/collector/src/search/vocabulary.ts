@@ -1,0 +1,265 @@
+import { type Kysely, sql } from 'kysely';
+import { pause } from '../async/wait.ts';
+import { FIELD_NAMES } from '../listing/fields.ts';
+import { MAX_ID } from '../schemas.ts';
+import type { Tables } from '../tables.ts';
+import { listStemTerms } from './listing-stems.ts';
+import type { TermGroup } from './query-analysis.ts';
+
+/** Alternative terms of a word or phrase of a query, ready for the database. */
+export type WeightedGroup = {
+  /** Words of the query, normalized. */
+  text: string;
+  /** `tsquery` that a listing with one of the terms matches. */
+  tsquery: string;
+  /** Larger for rarer terms (inverse document frequency). */
+  weight: number;
+};
+
+/** Words with at most this number of listings may be the beginning of another word. */
+const MAX_RARE_LISTINGS = 2;
+const MIN_PREFIX_LENGTH = 2;
+/** The last word of a query may be incomplete even if listings have it. */
+const MIN_LAST_PREFIX_LENGTH = 4;
+
+/** Shortest word with a typo, and shortest word with two. */
+const MIN_TYPO_LENGTH = 4;
+const MIN_TWO_TYPOS_LENGTH = 8;
+
+/** Number of terms with the most common trigrams whose distance is computed. */
+const MAX_CANDIDATES = 100;
+/** Words of a query that are looked up. */
+const MAX_WORDS = 16;
+
+const WORD_KEY_PATTERN = /^[a-z]{2,40}$/;
+
+type Candidate = { key: string; term: string };
+
+/**
+ * Adds to each word of a query that no listing has the nearest words of listings, and words that it begins. Weighs the
+ * groups by how few listings have their terms.
+ */
+export async function expandUnknownWords(
+  db: Kysely<Tables>,
+  groups: readonly TermGroup[],
+): Promise<WeightedGroup[]> {
+  const counts = await countListings(db, groups.flatMap(listTerms));
+  const total = counts.get('') ?? 0;
+  const countGroup = (group: TermGroup) =>
+    Math.max(0, ...listTerms(group).map((term) => counts.get(term) ?? 0));
+  const unknownGroups = groups.filter(
+    ({ stems }, index) =>
+      index < MAX_WORDS && stems.length > 0 && stems.every((stem) => !counts.has(stem)),
+  );
+  const unknownKeys = unknownGroups.flatMap(listKeys);
+  const nearTerms = await findNearTerms(db, unknownKeys);
+  const prefixes = await findPrefixes(db, groups.slice(0, MAX_WORDS).flatMap(listKeys));
+  return groups.map((group) => {
+    const count = countGroup(group);
+    const near = listKeys(group).flatMap((key) => nearTerms.get(key) ?? []);
+    const begun = selectPrefixes(group, { count, hasNear: near.length > 0 }).filter((key) =>
+      prefixes.has(key),
+    );
+    const operands = new Set([
+      ...group.operands,
+      ...near.map((term) => `'${term}'`),
+      ...begun.map((key) => `'${key}':*`),
+    ]);
+    return {
+      text: group.text,
+      tsquery: [...operands].map((operand) => `(${operand})`).join(' | '),
+      weight: Math.log(1 + (total - Math.min(count, total) + 0.5) / (count + 0.5)),
+    };
+  });
+}
+
+/** Returns the terms of a group without those that its phrases and conditions combine. */
+const listTerms = ({ operands }: TermGroup) =>
+  operands.flatMap((operand) => /^'([^']+)'$/.exec(operand)?.[1] ?? []);
+
+/** Returns the spellings of a word to look up. */
+const listKeys = ({ stems, prefix }: TermGroup) =>
+  stems.length === 0
+    ? []
+    : [...new Set([...stems, ...(prefix === undefined ? [] : [prefix])])].filter((key) =>
+        WORD_KEY_PATTERN.test(key),
+      );
+
+function selectPrefixes(
+  group: TermGroup,
+  { count, hasNear }: { count: number; hasNear: boolean },
+): string[] {
+  const isLast = group.prefix !== undefined;
+  const isLong = (group.prefix?.length ?? 0) >= MIN_LAST_PREFIX_LENGTH;
+  const mayBeBegun = isLast
+    ? isLong || count <= MAX_RARE_LISTINGS
+    : count <= MAX_RARE_LISTINGS && !hasNear;
+  return mayBeBegun ? listKeys(group).filter((key) => key.length >= MIN_PREFIX_LENGTH) : [];
+}
+
+/** Returns the numbers of listings with the terms, and of all listings under the empty term. */
+async function countListings(
+  db: Kysely<Tables>,
+  terms: readonly string[],
+): Promise<Map<string, number>> {
+  const rows = await db
+    .selectFrom('search_terms')
+    .select(['term', 'listings'])
+    .where('term', 'in', [...new Set(['', ...terms])])
+    .execute();
+  return new Map(rows.map(({ term, listings }) => [term, listings]));
+}
+
+/** Returns the terms with the fewest typos by key, if any term is near enough. */
+async function findNearTerms(
+  db: Kysely<Tables>,
+  keys: readonly string[],
+): Promise<Map<string, string[]>> {
+  const lookedUpKeys = keys.filter((key) => key.length >= MIN_TYPO_LENGTH);
+  if (lookedUpKeys.length === 0) return new Map();
+  const { rows } = await sql<Candidate>`
+    select key, candidate.term
+    from unnest(${lookedUpKeys}::text[]) as key
+    cross join lateral (
+      select term from search_terms
+      where trigrams && term_trigrams(key)
+      order by (
+        select count(*) from unnest(trigrams) as trigram where trigram = any(term_trigrams(key))
+      ) desc, abs(length(term) - length(key)), listings desc
+      limit ${MAX_CANDIDATES}) as candidate`.execute(db);
+  const candidates = Map.groupBy(rows, ({ key }) => key);
+  return new Map(
+    [...candidates].map(([key, terms]) => [
+      key,
+      selectNearest(
+        key,
+        terms.map(({ term }) => term),
+      ),
+    ]),
+  );
+}
+
+function selectNearest(key: string, terms: readonly string[]): string[] {
+  const maxDistance = key.length >= MIN_TWO_TYPOS_LENGTH ? 2 : 1;
+  const near = terms
+    .map((term) => ({ term, distance: computeDistance(key, term) }))
+    .filter(({ distance }) => distance <= maxDistance);
+  const minDistance = Math.min(...near.map(({ distance }) => distance));
+  return near.filter(({ distance }) => distance === minDistance).map(({ term }) => term);
+}
+
+/** Returns the number of inserted, deleted, replaced and exchanged adjacent letters between two words. */
+export function computeDistance(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const isReplaced = a[i - 1] !== b[j - 1];
+      const isExchanged = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      row.push(
+        Math.min(
+          (last[j] ?? 0) + 1,
+          (row[j - 1] ?? 0) + 1,
+          (last[j - 1] ?? 0) + (isReplaced ? 1 : 0),
+          isExchanged ? (beforeLast[j - 2] ?? 0) + 1 : Infinity,
+        ),
+      );
+    }
+    [beforeLast, last] = [last, row];
+  }
+  return last[b.length] ?? 0;
+}
+
+/** Returns the keys that begin a term. */
+async function findPrefixes(db: Kysely<Tables>, keys: readonly string[]): Promise<Set<string>> {
+  if (keys.length === 0) return new Set();
+  const { rows } = await sql<{ key: string }>`
+    select key from unnest(${[...new Set(keys)]}::text[]) as key
+    where exists (
+      select from search_terms where term >= key collate "C" and term < (key || '{') collate "C")`.execute(
+    db,
+  );
+  return new Set(rows.map(({ key }) => key));
+}
+
+/** Listings whose terms are counted, newest first, and the number that is read at once. */
+const MAX_COUNTED_LISTINGS = 50_000;
+const BATCH_SIZE = 500;
+/** Most common terms that are kept, and the number that one statement stores. */
+const MAX_STORED_TERMS = 50_000;
+const TERMS_PER_STATEMENT = 5000;
+/** The terms are counted again when there are more listings by this factor. */
+const MIN_GROWTH_FACTOR = 1.1;
+
+/** Terms to keep: words, and facts except phones. */
+const isStored = (term: string) => /^(?:@(?!phone)|[a-z]{2})/.test(term);
+
+/**
+ * Counts the terms of the newest listings, unless there are few listings that the vocabulary does not know yet.
+ * @param options.isForced Counts them in any case.
+ * @returns The number of stored terms. Undefined if they were not counted, or the signal aborted.
+ */
+export async function refreshVocabulary(
+  db: Kysely<Tables>,
+  signal: AbortSignal,
+  { isForced = false }: { isForced?: boolean } = {},
+): Promise<number | undefined> {
+  if (!isForced && !(await hasGrown(db))) return undefined;
+  const counts = new Map<string, number>();
+  let total = 0;
+  let lastId: number | undefined;
+  while (total < MAX_COUNTED_LISTINGS) {
+    const startedAt = performance.now();
+    const listings = await readListings(db, lastId);
+    if (listings.length === 0) break;
+    for (const listing of listings) {
+      for (const term of listStemTerms(listing).filter(isStored))
+        counts.set(term, (counts.get(term) ?? 0) + 1);
+    }
+    total += listings.length;
+    lastId = listings.at(-1)?.id;
+    // Leave half of the time to searches and workers.
+    await pause(performance.now() - startedAt, signal);
+    if (signal.aborted) return undefined;
+  }
+  const commonTerms = [...counts].toSorted(([, a], [, b]) => b - a).slice(0, MAX_STORED_TERMS);
+  await storeTerms(db, [['', total], ...commonTerms]);
+  return commonTerms.length;
+}
+
+async function hasGrown(db: Kysely<Tables>): Promise<boolean> {
+  const { rows } = await sql<{ known: number; listings: number }>`
+    select coalesce((select listings from search_terms where term = ''), 0) as known,
+      (select count(*)::integer from (
+        select from property_listings limit ${MAX_COUNTED_LISTINGS}) as counted) as listings`.execute(
+    db,
+  );
+  const { known = 0, listings = 0 } = rows[0] ?? {};
+  return listings > known * MIN_GROWTH_FACTOR;
+}
+
+const readListings = (db: Kysely<Tables>, lastId: number | undefined) =>
+  db
+    .selectFrom('property_listings')
+    .select(['id', 'place_path', 'place_text', ...FIELD_NAMES])
+    .where('id', '<', lastId ?? MAX_ID)
+    .orderBy('id', 'desc')
+    .limit(BATCH_SIZE)
+    .execute();
+
+async function storeTerms(
+  db: Kysely<Tables>,
+  entries: readonly (readonly [term: string, listings: number])[],
+): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    await trx.deleteFrom('search_terms').execute();
+    for (let start = 0; start < entries.length; start += TERMS_PER_STATEMENT) {
+      const chunk = entries.slice(start, start + TERMS_PER_STATEMENT);
+      await sql`
+        insert into search_terms (term, listings)
+        select * from unnest(${chunk.map(([term]) => term)}::text[],
+          ${chunk.map(([, listings]) => listings)}::integer[])`.execute(trx);
+    }
+  });
+}
