@@ -165,6 +165,20 @@ create table duplicate_pairs (
 );
 CREATE INDEX duplicate_pairs_high ON public.duplicate_pairs USING btree (high_id, low_id);
 
+create table duplicate_verdicts (
+  low_id bigint not null,
+  high_id bigint not null,
+  verdict text not null,
+  decided_by text,
+  decided_at timestamp with time zone not null default now(),
+  CHECK ((low_id < high_id)),
+  CHECK ((verdict = ANY (ARRAY['same'::text, 'different'::text]))),
+  FOREIGN KEY (high_id) REFERENCES property_listings(id) ON DELETE CASCADE,
+  FOREIGN KEY (low_id) REFERENCES property_listings(id) ON DELETE CASCADE,
+  PRIMARY KEY (low_id, high_id)
+);
+CREATE INDEX duplicate_verdicts_high ON public.duplicate_verdicts USING btree (high_id, low_id);
+
 create table images (
   sha256 text not null,
   media_type text not null,

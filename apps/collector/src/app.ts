@@ -13,6 +13,7 @@ import { createProcessForm } from './ingest/process-form.ts';
 import { registerUploadRoutes } from './ingest/with-images.ts';
 import { MAX_BODY_BYTES } from './schemas.ts';
 import { registerChangeRoutes } from './listing/changes.ts';
+import { registerVerdictRoutes } from './duplicates/verdicts.ts';
 import { registerListingRoutes } from './listing/routes.ts';
 import { registerMonitoringRoutes } from './operations/monitoring.ts';
 import type { JobRunner } from './queue/job-runner.ts';
@@ -107,6 +108,7 @@ export async function createApp(
         metrics,
       });
       registerListingRoutes(api, { db });
+      registerVerdictRoutes(api, { db });
       registerChangeRoutes(api, { db, limit: createSearchLimit('changes') });
       registerImageRoutes(api, images);
       registerSearchRoutes(api, {

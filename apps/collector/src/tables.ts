@@ -35,7 +35,15 @@ export type DescribeError = {
 };
 
 /** Kind of evidence for or against a duplicate. */
-export type ReasonName = 'text' | 'place' | 'area' | 'rooms' | 'price' | 'pictures' | 'seller';
+export type ReasonName =
+  | 'text'
+  | 'place'
+  | 'area'
+  | 'rooms'
+  | 'price'
+  | 'pictures'
+  | 'seller'
+  | 'verdict';
 
 /** Evidence for or against a duplicate, with its part of the score. */
 export type Reason = { reason: ReasonName; part: number; detail: string };
@@ -187,6 +195,13 @@ export type Tables = {
     score: number;
     reasons: JSONColumnType<Reason[]>;
     updated_at: Timestamp;
+  };
+  duplicate_verdicts: {
+    low_id: number;
+    high_id: number;
+    verdict: 'same' | 'different';
+    decided_by: string | null;
+    decided_at: Timestamp;
   };
   duplicate_marks: {
     id: Generated<number>;

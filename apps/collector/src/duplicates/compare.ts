@@ -65,7 +65,7 @@ type Evidence = { part: number; detail: string } | undefined;
 
 type Scorer = (a: ComparedListing, b: ComparedListing) => Evidence;
 
-const SCORERS: Record<ReasonName, Scorer> = {
+const SCORERS: Record<Exclude<ReasonName, 'verdict'>, Scorer> = {
   text: scoreText,
   place: (a, b) =>
     scoreCadastralNumbers(a, b) ??
@@ -84,7 +84,14 @@ const SCORERS: Record<ReasonName, Scorer> = {
 
 /** Kinds of reasons, in the order of API responses. */
 // `Object.keys` loses the key type.
-export const REASONS = Object.keys(SCORERS) as ReasonName[];
+const SCORED_REASONS = Object.keys(SCORERS) as (keyof typeof SCORERS)[];
+export const REASONS: readonly ReasonName[] = [...SCORED_REASONS, 'verdict'];
+
+/** Comparison of two listings that a person has judged to be the same property. */
+export const SAME_BY_VERDICT: Comparison = {
+  score: 1,
+  reasons: [{ reason: 'verdict', part: 1, detail: 'a person decided' }],
+};
 
 /**
  * Compares two listings, regardless of their order.
@@ -92,7 +99,7 @@ export const REASONS = Object.keys(SCORERS) as ReasonName[];
  */
 export function compareListings(a: ComparedListing, b: ComparedListing): Comparison | undefined {
   if (areContradictory(a, b)) return undefined;
-  const reasons = REASONS.flatMap((reason): Reason[] => {
+  const reasons = SCORED_REASONS.flatMap((reason): Reason[] => {
     const evidence = SCORERS[reason](a, b);
     if (evidence === undefined || evidence.part === 0) return [];
     return [{ reason, part: roundScore(evidence.part), detail: evidence.detail }];

@@ -15,8 +15,15 @@ import {
   loadComparedListings,
   readComparedRates,
 } from './candidates.ts';
-import { compareListings, type Comparison, REASONS, MIN_DUPLICATE_SCORE } from './compare.ts';
+import {
+  compareListings,
+  type Comparison,
+  MIN_DUPLICATE_SCORE,
+  REASONS,
+  SAME_BY_VERDICT,
+} from './compare.ts';
 import { lockGroupsForReading, lockGroupsForWriting, updateGroups } from './groups.ts';
+import { loadVerdicts, type Verdict } from './verdicts.ts';
 
 const MAX_CLAIM_SIZE = 16;
 
@@ -205,7 +212,8 @@ export async function updatePairs(
     await lockGroupsForReading(trx);
     const listing = (await loadComparedListings(trx, [id], rates)).get(id);
     const duplicates = listing === undefined ? [] : await findDuplicates(trx, listing, rates);
-    if (duplicates.length > 0 || (await hasGroupOrPair(trx, id))) return duplicates;
+    const isKnown = (await hasGroupOrPair(trx, id)) || (await loadVerdicts(trx, id)).size > 0;
+    if (duplicates.length > 0 || isKnown) return duplicates;
     await removeMarks(trx, marks);
     return undefined;
   });
@@ -214,12 +222,15 @@ export async function updatePairs(
   await db.transaction().execute(async (trx) => {
     await lockGroupsForWriting(trx);
     const partnerIds = await listPartners(trx, id, MAX_KNOWN_PAIRS);
-    const comparedIds = new Set([id, ...duplicateIds, ...partnerIds]);
+    const verdicts = await loadVerdicts(trx, id);
+    const comparedIds = new Set([id, ...duplicateIds, ...partnerIds, ...verdicts.keys()]);
     const listings = await loadComparedListings(trx, [...comparedIds], rates);
     const listing = listings.get(id);
     listings.delete(id);
     const pairs =
-      listing === undefined ? new Map<number, Comparison>() : scoreDuplicates(listing, listings);
+      listing === undefined
+        ? new Map<number, Comparison>()
+        : scoreDuplicates(listing, listings, verdicts);
     const removedIds = partnerIds.filter((partnerId) => !pairs.has(partnerId));
     await storePairs(trx, id, { pairs, removedIds });
     await updateGroups(trx, [id, ...pairs.keys(), ...removedIds]);
@@ -236,22 +247,24 @@ async function findDuplicates(
 ): Promise<number[]> {
   if (listing.archived_at !== null) return [];
   const candidates = await loadComparedListings(trx, await findCandidates(trx, listing), rates);
-  return [...scoreDuplicates(listing, candidates)]
+  return [...scoreDuplicates(listing, candidates, new Map())]
     .toSorted(([idA, a], [idB, b]) => b.score - a.score || idA - idB)
     .slice(0, MAX_NEW_PAIRS)
     .map(([id]) => id);
 }
 
-/** Returns the likely duplicates with their scores. Archived listings have no duplicates. */
+/** Returns the likely duplicates with their scores. Verdicts take precedence. Archived listings have no duplicates. */
 function scoreDuplicates(
   listing: ComparedListing,
   candidates: ReadonlyMap<number, ComparedListing>,
+  verdicts: ReadonlyMap<number, Verdict>,
 ): Map<number, Comparison> {
   const pairs = new Map<number, Comparison>();
   if (listing.archived_at !== null) return pairs;
   for (const [id, candidate] of candidates) {
-    const comparison =
-      candidate.archived_at === null ? compareListings(listing, candidate) : undefined;
+    const verdict = verdicts.get(id);
+    if (candidate.archived_at !== null || verdict === 'different') continue;
+    const comparison = verdict === 'same' ? SAME_BY_VERDICT : compareListings(listing, candidate);
     if (comparison !== undefined && comparison.score >= MIN_DUPLICATE_SCORE) {
       pairs.set(id, comparison);
     }

@@ -18,8 +18,12 @@ export const MAX_GROUP_SIZE = 500;
  * group stay together.
  * @param currentGroups Listings with their current groups.
  */
-function computeGroups(currentGroups: Groups, pairs: readonly DuplicatePair[]): Groups {
-  const groups = findComponents(currentGroups.keys(), pairs);
+function computeGroups(
+  currentGroups: Groups,
+  pairs: readonly DuplicatePair[],
+  separatePairs: readonly DuplicatePair[],
+): Groups {
+  const groups = findComponents(currentGroups.keys(), pairs, separatePairs);
   const idsByGroup = Map.groupBy(currentGroups.keys(), (id) => groups.get(id) ?? null);
   const oversizedIds = [...idsByGroup]
     .filter(([group, ids]) => group !== null && ids.length > MAX_GROUP_SIZE)
@@ -29,14 +33,20 @@ function computeGroups(currentGroups: Groups, pairs: readonly DuplicatePair[]): 
     const group = currentGroups.get(a) ?? null;
     return group !== null && group === currentGroups.get(b);
   });
-  return new Map([...groups, ...findComponents(oversizedIds, keptPairs)]);
+  return new Map([...groups, ...findComponents(oversizedIds, keptPairs, separatePairs)]);
 }
 
 /**
  * Returns the connected components of the pairs. The group of a listing is the smallest ID in its component, or null
- * if the listing has no pair.
+ * if the listing is alone.
+ * @param pairs Pairs in the order in which they connect. A pair whose connection would join a separate pair is skipped.
+ * @param separatePairs Pairs of listings that are never in one component.
  */
-export function findComponents(ids: Iterable<number>, pairs: readonly DuplicatePair[]): Groups {
+export function findComponents(
+  ids: Iterable<number>,
+  pairs: readonly DuplicatePair[],
+  separatePairs: readonly DuplicatePair[] = [],
+): Groups {
   const parents = new Map<number, number>();
 
   function findRoot(id: number): number {
@@ -52,13 +62,19 @@ export function findComponents(ids: Iterable<number>, pairs: readonly DuplicateP
     return root;
   }
 
+  const joinedIds = new Set<number>();
   for (const [a, b] of pairs) {
     const roots = [findRoot(a), findRoot(b)];
     const [lowRoot, highRoot] = [Math.min(...roots), Math.max(...roots)];
-    if (lowRoot !== highRoot) parents.set(highRoot, lowRoot);
+    const isSeparate = separatePairs.some((pair) => {
+      const pairRoots = new Set(pair.map(findRoot));
+      return pairRoots.has(lowRoot) && pairRoots.has(highRoot);
+    });
+    if (lowRoot === highRoot || isSeparate) continue;
+    parents.set(highRoot, lowRoot);
+    joinedIds.add(a).add(b);
   }
-  const pairedIds = new Set(pairs.flat());
-  return new Map([...ids].map((id) => [id, pairedIds.has(id) ? findRoot(id) : null]));
+  return new Map([...ids].map((id) => [id, joinedIds.has(id) ? findRoot(id) : null]));
 }
 
 /**
@@ -89,13 +105,34 @@ export async function lockGroupsForWriting(trx: Kysely<Tables>): Promise<void> {
  * @param trx Transaction that holds the write lock and has stored the pairs.
  */
 export async function updateGroups(trx: Kysely<Tables>, ids: readonly number[]): Promise<void> {
-  const currentGroups = await loadGroups(trx, ids);
+  const connectedIds = [...(await loadGroups(trx, ids)).keys()];
+  const separatePairs = await listSeparatePairs(trx, connectedIds);
+  // A group may take a listing again after the one that it is separate from has left.
+  const currentGroups = await loadGroups(trx, [...ids, ...separatePairs.flat()]);
   const members = [...currentGroups.keys()];
   const { rows } = await sql<{ low: number; high: number }>`
     select low_id as low, high_id as high from duplicate_pairs
-    where low_id = any(${members}::bigint[]) and high_id = any(${members}::bigint[])`.execute(trx);
+    where low_id = any(${members}::bigint[]) and high_id = any(${members}::bigint[])
+    order by score desc, low_id, high_id`.execute(trx);
   const pairs = rows.map(({ low, high }): DuplicatePair => [low, high]);
-  await storeGroups(trx, computeGroups(currentGroups, pairs));
+  await storeGroups(
+    trx,
+    computeGroups(currentGroups, pairs, await listSeparatePairs(trx, members)),
+  );
+}
+
+/** Returns the pairs of any of the listings that a person has judged to be different properties. */
+async function listSeparatePairs(
+  trx: Kysely<Tables>,
+  ids: readonly number[],
+): Promise<DuplicatePair[]> {
+  const { rows } = await sql<{ low: number; high: number }>`
+    select low_id as low, high_id as high from duplicate_verdicts
+    where verdict = 'different'
+      and (low_id = any(${[...ids]}::bigint[]) or high_id = any(${[...ids]}::bigint[]))`.execute(
+    trx,
+  );
+  return rows.map(({ low, high }) => [low, high]);
 }
 
 /** Returns the groups of the listings and of all members of their groups. */

@@ -2,6 +2,7 @@ import { createCursorCodec, createPageQuery, type Server, paginate } from '@osel
 import { type Kysely, sql } from 'kysely';
 import { type TSchema, Type } from 'typebox';
 import { duplicatesSchema, listDuplicates } from '../duplicates/duplicates.ts';
+import { listVerdicts, verdictsSchema } from '../duplicates/verdicts.ts';
 import { problem, problemResponses } from '../errors.ts';
 import { readConversion, requestedCurrencySchema } from '../money/conversion.ts';
 import { choice, idParam, MAX_ID, nullable, parseId } from '../schemas.ts';
@@ -61,6 +62,7 @@ const listingDetailsSchema = Type.Object({
     }),
   ),
   duplicates: duplicatesSchema,
+  duplicate_verdicts: verdictsSchema,
 });
 
 const historySchema = Type.Array(
@@ -168,6 +170,7 @@ export function registerListingRoutes(app: Server, { db }: { db: Kysely<Tables> 
         provenance: (await findProvenance(db, id)) ?? null,
         duplicate_group,
         duplicates: await listDuplicates(db, id, MAX_DUPLICATES),
+        duplicate_verdicts: await listVerdicts(db, id),
       };
     },
   );

@@ -496,6 +496,24 @@ const arbitraryPairs = fc.array(
   { maxLength: 20 },
 );
 
+test('A component never has both listings of a separate pair, and no pair is skipped without need', () => {
+  fc.assert(
+    fc.property(arbitraryPairs, arbitraryPairs, (pairs, separatePairs) => {
+      const groups = findComponents(IDS, pairs, separatePairs);
+      const shareGroup = (a: number, b: number) =>
+        groups.get(a) != null && groups.get(a) === groups.get(b);
+      assert.ok(separatePairs.every(([a, b]) => !shareGroup(a, b)));
+      const skippedPairs = pairs.filter(([a, b]) => !shareGroup(a, b));
+      const getMembers = (id: number) =>
+        IDS.filter((other) => other === id || shareGroup(id, other));
+      for (const [a, b] of skippedPairs) {
+        const joinedIds = new Set([...getMembers(a), ...getMembers(b)]);
+        assert.ok(separatePairs.some((pair) => pair.every((id) => joinedIds.has(id))));
+      }
+    }),
+  );
+});
+
 /** Returns all IDs that pairs connect with an ID, by brute force. */
 function findConnectedIds(startId: number, pairs: readonly DuplicatePair[]): Set<number> {
   const connectedIds = new Set([startId]);

@@ -133,6 +133,49 @@ test('Prices in two currencies are converted, also to find candidates', async ()
   await db.deleteFrom('currency_rates').execute();
 });
 
+const judge = (lowId: number, highId: number, verdict: 'same' | 'different') =>
+  db
+    .insertInto('duplicate_verdicts')
+    .values({ low_id: lowId, high_id: highId, verdict, decided_by: null })
+    .execute();
+
+test('Verdicts take precedence over scores, and separate listings never share a group', async () => {
+  const [firstId, secondId, thirdId] = [await addListing(), await addListing(), await addListing()];
+  const otherId = await addListing({ ...FLAT_FACTS, floor: 5, area_total: 70 });
+  await judge(firstId, secondId, 'different');
+  await judge(secondId, otherId, 'same');
+  await searchAll();
+  // The third listing is like both separate ones, and joins the first: its pairs have equal scores.
+  const expectedPairs = [
+    [firstId, thirdId],
+    [secondId, thirdId],
+    [secondId, otherId],
+  ];
+  assert.deepEqual(await readPairs(), expectedPairs);
+  const expectedGroups = [firstId, secondId, firstId, secondId];
+  assert.deepEqual(await listGroups(), expectedGroups);
+  // Changes and searches keep the verdicts, also while a listing is archived.
+  await updateListing(firstId, { price: 87_100 });
+  await updateListing(secondId, { archived_at: new Date(), price: 80_000 });
+  await searchAll();
+  assert.deepEqual(await listGroups(), [firstId, null, firstId, null]);
+  await updateListing(secondId, { archived_at: null });
+  await searchAll();
+  assert.deepEqual(await readPairs(), expectedPairs);
+  assert.deepEqual(await listGroups(), expectedGroups);
+  // The second group joins the first one as soon as they are not separate any more.
+  await updateListing(firstId, { floor: 9 });
+  await searchAll();
+  assert.deepEqual(await listGroups(), [null, secondId, secondId, secondId]);
+  await updateListing(firstId, { floor: 3 });
+  await searchAll();
+  assert.deepEqual(new Set(await listGroups()), new Set([firstId, secondId]));
+  await db.deleteFrom('duplicate_verdicts').where('verdict', '=', 'different').execute();
+  await sql`insert into duplicate_marks (listing_id) values (${firstId})`.execute(db);
+  await searchAll();
+  assert.deepEqual(new Set(await listGroups()), new Set([firstId]));
+});
+
 async function addImage(listingId: number, sha256: string, fingerprint: string | null = null) {
   await sql`insert into images (sha256, media_type, width, height, bytes, fingerprint)
     values (${sha256}, 'image/jpeg', 8, 8, 1, ${fingerprint}) on conflict do nothing`.execute(db);

@@ -384,3 +384,55 @@ test('An older payload that ends late neither changes a listing nor restores it'
   assert.equal(listing['price'], 900);
   assert.notEqual(listing['archived_at'], null);
 });
+
+test('A verdict joins or separates two listings, and stays when they change', async () => {
+  const facts = { ...FLAT_FACTS, address: 'вул. Вірменська, 8' };
+  const { listing_id: id } = await processCompletely(createPayload(facts));
+  const copyPayload = createPayload({ ...facts, source_slug: 'misto' });
+  const { listing_id: copyId } = await processCompletely(copyPayload);
+  const path = `/api/v1/listings/${id}/duplicates/${copyId}`;
+  const readGroup = async (listingId: number) => (await readListing(listingId)).duplicate_group;
+  await until('they share a group', async () => (await readGroup(copyId)) === id);
+
+  const response = await collector.put(path, { verdict: 'different' });
+  assert.equal(response.status, 200, response.text);
+  const verdict = response.json<{ decided_at: string }>();
+  const decided = { verdict: 'different', decided_by: null, decided_at: verdict.decided_at };
+  assert.deepEqual(verdict, { listing_id: copyId, ...decided });
+  await until('they are separate', async () => (await readGroup(copyId)) === null);
+  await processCompletely({ ...copyPayload, price: 88_000 });
+  await until('the change is compared', async () => (await countMarks()) === 0);
+  const { duplicates, duplicate_group, duplicate_verdicts } = await readListing(copyId);
+  assert.deepEqual([duplicates, duplicate_group], [[], null]);
+  assert.deepEqual(duplicate_verdicts, [{ listing_id: id, ...decided }]);
+
+  const removePath = `/api/v1/listings/${copyId}/duplicates/${id}`;
+  assert.equal((await collector.delete(removePath)).status, 204);
+  assert.equal((await collector.delete(removePath)).status, 204);
+  await until('the score decides again', async () => (await readGroup(copyId)) === id);
+
+  const unlikePayload = createPayload({
+    ...FLAT_FACTS,
+    floor: 5,
+    address: 'вул. Шота Руставелі, 2',
+  });
+  const { listing_id: unlikeId } = await processCompletely(unlikePayload);
+  const samePath = `/api/v1/listings/${unlikeId}/duplicates/${copyId}`;
+  assert.equal((await collector.put(samePath, { verdict: 'same' })).status, 200);
+  await until('all share a group', async () => (await readGroup(unlikeId)) === id);
+  const [duplicate] = (await readListing(unlikeId)).duplicates;
+  const reasons = [{ reason: 'verdict', part: 1, detail: 'a person decided' }];
+  assert.partialDeepStrictEqual(duplicate, { listing_id: copyId, score: 1, reasons });
+
+  const invalidCalls = [
+    [`/api/v1/listings/${id}/duplicates/${id}`, 'same', 422],
+    [path, 'similar', 422],
+    [`/api/v1/listings/${id}/duplicates/999999999`, 'same', 404],
+  ] as const;
+  for (const [invalidPath, word, status] of invalidCalls) {
+    assert.equal((await collector.put(invalidPath, { verdict: word })).status, status);
+  }
+});
+
+const countMarks = async () =>
+  (await db.selectFrom('duplicate_marks').select('id').execute()).length;

@@ -59,6 +59,8 @@ export async function startCollector(
     get: (path: string, headers: Record<string, string> = {}) => request('GET', path, { headers }),
     post: (path: string, body?: unknown, headers: Record<string, string> = {}) =>
       request('POST', path, { body, headers }),
+    put: (path: string, body?: unknown, headers: Record<string, string> = {}) =>
+      request('PUT', path, { body, headers }),
     delete: (path: string, headers: Record<string, string> = {}) =>
       request('DELETE', path, { headers }),
   };
