@@ -14,6 +14,7 @@ import { registerUploadRoutes } from './ingest/with-images.ts';
 import { MAX_BODY_BYTES } from './schemas.ts';
 import { registerChangeRoutes } from './listing/changes.ts';
 import { registerVerdictRoutes } from './duplicates/verdicts.ts';
+import { registerPriceRoute } from './listing/price-history.ts';
 import { registerListingRoutes } from './listing/routes.ts';
 import { registerMonitoringRoutes } from './operations/monitoring.ts';
 import type { JobRunner } from './queue/job-runner.ts';
@@ -108,6 +109,7 @@ export async function createApp(
         metrics,
       });
       registerListingRoutes(api, { db });
+      registerPriceRoute(api, { db });
       registerVerdictRoutes(api, { db });
       registerChangeRoutes(api, { db, limit: createSearchLimit('changes') });
       registerImageRoutes(api, images);

@@ -434,5 +434,44 @@ test('A verdict joins or separates two listings, and stays when they change', as
   }
 });
 
+test('The prices of a property in all its listings are listed page by page', async () => {
+  const facts = { ...FLAT_FACTS, address: 'вул. Коперника, 15' };
+  const [payload, copy] = [createPayload(facts), createPayload({ ...facts, source_slug: 'misto' })];
+  const records: RawRecord[] = [];
+  for (const changed of [
+    { ...payload, price: 90_000 },
+    { ...copy, price: 91_000 },
+    { ...payload, price: 90_000, title: 'Квартира на вулиці Коперника' },
+    { ...payload, price: 85_000 },
+    { ...copy, price: 3_600_000, currency: 'UAH' },
+  ])
+    records.push(await processCompletely(changed));
+  const [{ listing_id: id } = assert.fail(), { listing_id: copyId } = assert.fail()] = records;
+  await until('they share a group', async () => (await readListing(copyId)).duplicate_group === id);
+  await storeRates(db, [{ date: '2026-11-21', currency: 'USD', rate: 40 }]);
+
+  type Price = Record<'listing_id' | 'raw_id' | 'price', number> & {
+    price_converted: { amount: number } | null;
+  };
+  const first = await collector.get(`/api/v1/listings/${id}/prices?limit=3&currency=USD`);
+  const [nextPath] = /(?<=<)[^>]+(?=>; rel="next")/.exec(first.headers.get('link') ?? '') ?? [];
+  const rest = await collector.get(nextPath?.replace(collector.url, '') ?? '');
+  const rows = [...first.json<Price[]>(), ...rest.json<Price[]>()];
+  assert.deepEqual(
+    rows.map((row) => [row.listing_id, row.price, row.price_converted?.amount, row.raw_id]),
+    [
+      [copyId, 3_600_000, 90_000, records[4]?.raw_id],
+      [id, 85_000, undefined, records[3]?.raw_id],
+      [copyId, 91_000, undefined, records[1]?.raw_id],
+      [id, 90_000, undefined, records[0]?.raw_id],
+    ],
+  );
+  const readPath = `/api/v1/listings/${copyId}/prices`;
+  assert.equal((await collector.get(readPath)).json<Price[]>().length, 4);
+  assert.equal((await collector.get('/api/v1/listings/999999999/prices')).status, 404);
+  for (const query of ['currency=usd', 'currency=XXX', 'limit=0', 'cursor=7'])
+    assert.equal((await collector.get(`${readPath}?${query}`)).status, 422, query);
+});
+
 const countMarks = async () =>
   (await db.selectFrom('duplicate_marks').select('id').execute()).length;

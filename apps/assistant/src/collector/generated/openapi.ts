@@ -1268,6 +1268,154 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/listings/{id}/prices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the prices of a property in all its listings, newest first */
+        get: {
+            parameters: {
+                query?: {
+                    limit?: number;
+                    /** @description Cursor from the `Link` header of the previous page. */
+                    cursor?: string;
+                    /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
+                    currency?: string;
+                };
+                header?: never;
+                path: {
+                    /** @description A whole number from 1. */
+                    id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description The first price of each listing and each change, newest first; null if a listing has no price any more. The listings are those of the group of duplicates, and those that a person has judged to be the same property, even if archived. */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        Link: components["headers"]["Link"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        /**
+                         * @example [
+                         *       {
+                         *         "listing_id": 118,
+                         *         "source_slug": "misto",
+                         *         "external_id": "a-77",
+                         *         "raw_id": 2051,
+                         *         "price": 88500,
+                         *         "currency": "USD",
+                         *         "price_converted": null,
+                         *         "changed_at": "2026-11-20T09:30:00.000Z"
+                         *       }
+                         *     ]
+                         */
+                        "application/json": {
+                            listing_id: number;
+                            source_slug: string;
+                            external_id: string;
+                            /** @description ID of the payload with this price. */
+                            raw_id: number;
+                            price: number | null;
+                            currency: string | null;
+                            /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+                            price_converted: {
+                                amount: number;
+                                currency: string;
+                                /**
+                                 * Format: date
+                                 * @description Date of the older of the two rates.
+                                 */
+                                rate_date: string;
+                            } | null;
+                            /** Format: date-time */
+                            changed_at: string;
+                        }[];
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description No such listing */
+                404: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/listings/{id}/duplicates/{other_id}": {
         parameters: {
             query?: never;
