@@ -25,6 +25,7 @@ import {
 import {
   findDownloadResults,
   findImages,
+  hasImages,
   findHashesStoredBefore,
   type ImageOutcome,
   type ImageFailure,
@@ -193,6 +194,7 @@ export function createImageService(options: ImageServiceOptions) {
       isDueOnly = false,
       ...job
     }: ListingJob & { urls: readonly string[]; isDueOnly?: boolean | undefined }) {
+      if (urls.length === 0 && !(await hasImages(db, job.listingId))) return [];
       const results = await fetchImages(job, urls, isDueOnly);
       const orderedResults = urls.map(
         (url) => results.get(url) ?? { error: 'The image was not fetched' },

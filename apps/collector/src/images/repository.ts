@@ -66,6 +66,17 @@ export async function findHashesStoredBefore(
   return new Set(rows.map(({ sha256 }) => sha256));
 }
 
+/** Returns whether a listing has images, including failed ones. */
+export async function hasImages(db: Kysely<Tables>, listingId: number): Promise<boolean> {
+  const row = await db
+    .selectFrom('listing_images')
+    .select('id')
+    .where('listing_id', '=', listingId)
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
 /** Returns the previous download results of a listing by URL: hashes and failures. */
 export async function findDownloadResults(
   db: Kysely<Tables>,
