@@ -1,4 +1,4 @@
-import { LeaseLostError } from '@oselya/db';
+import { LeaseLostError, prepared } from '@oselya/db';
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Tables } from '../tables.ts';
 import type { FencingToken } from './job-types.ts';
@@ -28,7 +28,7 @@ export function selectHeldClaimWithListing(
 
 /**
  * Executes a write if the claim is still held.
- * @param statement Write that reads from `claim`.
+ * @param statement Write that reads from `claim`. Its text is constant, because the write is a prepared statement.
  * @throws LeaseLostError if the claim is lost; nothing is written in that case.
  */
 export async function writeWithClaim(
@@ -36,7 +36,7 @@ export async function writeWithClaim(
   fence: FencingToken,
   statement: RawBuilder<unknown>,
 ): Promise<void> {
-  const { rows } = await sql<{ id: number }>`
+  const { rows } = await sql<{ id: number }>`${prepared}
     with claim as materialized (${selectHeldClaim(fence)}), written as (${statement})
     select id from claim`.execute(db);
   if (rows.length === 0) throw new LeaseLostError();
@@ -44,7 +44,7 @@ export async function writeWithClaim(
 
 /**
  * Executes a write to the job's listing if the claim is still held.
- * @param statement Write that reads from `claim` where `claim.is_current`.
+ * @param statement Write that reads from `claim` where `claim.is_current`. Its text is constant, as above.
  * @returns False if a newer payload has updated the listing; nothing is written in that case.
  * @throws LeaseLostError
  */
@@ -53,7 +53,7 @@ export async function writeToListing(
   fence: FencingToken,
   statement: RawBuilder<unknown>,
 ): Promise<boolean> {
-  const { rows } = await sql<{ is_current: boolean }>`
+  const { rows } = await sql<{ is_current: boolean }>`${prepared}
     with claim as materialized (${selectHeldClaimWithListing(fence)}), written as (${statement})
     select is_current from claim`.execute(db);
   if (rows[0] === undefined) throw new LeaseLostError();

@@ -22,11 +22,12 @@ export const embed: StageRun = async (context, { db, model }, signal) => {
   if (isEmbedded(listing, { hash, model: model.embeddingModel })) return SKIPPED_RESULT;
 
   const { vector, model: embeddingModel } = await model.embed(text, signal);
+  // As a parameter, the type `vector` would tie the prepared statement to one installation of the extension.
   const isWritten = await writeToListing(
     db,
     job,
     sql`update property_listings set
-        embedding = ${formatVector(vector)}::vector,
+        embedding = ${formatVector(vector)}::text::vector,
         embedding_model = ${embeddingModel},
         embedding_text_hash = ${hash}
       from claim

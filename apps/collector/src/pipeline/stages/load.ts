@@ -1,4 +1,4 @@
-import { LeaseLostError } from '@oselya/db';
+import { LeaseLostError, prepared } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import type { Payload } from '../../ingest/payload.ts';
@@ -66,7 +66,7 @@ const HAS_MISSING_IMAGES = sql`exists (
         and images.describe_error is null))`;
 
 async function loadPayload(db: Kysely<Tables>, job: FencingToken): Promise<LoadedPayload> {
-  const { rows } = await sql<LoadedPayload>`
+  const { rows } = await sql<LoadedPayload>`${prepared}
     select raw.payload, raw.uploads is not null as "hasUploads", listing.id as "listingId",
       current.raw_id as "currentRawId", current.completed_hash as "completedHash",
       ${HAS_MISSING_IMAGES} as "hasMissingImages",
@@ -97,7 +97,7 @@ async function recordRepeatedPayload(
   job: Job,
   listingId: number,
 ): Promise<boolean> {
-  const { rows } = await sql<{ isHeld: boolean; isRecorded: boolean }>`
+  const { rows } = await sql<{ isHeld: boolean; isRecorded: boolean }>`${prepared}
     with claim as materialized (${selectHeldClaim(job)}),
     recorded_payload as (
       update listing_payloads set raw_id = ${job.rawId}

@@ -1,4 +1,4 @@
-import { LeaseLostError } from '@oselya/db';
+import { LeaseLostError, prepared } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import { type ValueProvider, getProvider } from '../../listing/provenance.ts';
@@ -100,7 +100,7 @@ async function findPriorStates(
   job: FencingToken,
   listingId: number,
 ): Promise<PriorStates> {
-  const { rows } = await sql<PriorStates>`
+  const { rows } = await sql<PriorStates>`${prepared}
     select raw.revision,
       (select listing from listing_snapshots as snapshot
         where listing_id = ${listingId}

@@ -1,4 +1,4 @@
-import { LeaseLostError } from '@oselya/db';
+import { LeaseLostError, prepared } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
 import type { Provenance } from '../../listing/provenance.ts';
@@ -52,7 +52,7 @@ async function upsertListing(
   const columns = Object.keys(values);
   const prefixColumns = (table: string) =>
     sql.join(columns.map((column) => sql.ref(`${table}.${column}`)));
-  const { rows } = await sql<{ isHeld: boolean; id: number | null }>`
+  const { rows } = await sql<{ isHeld: boolean; id: number | null }>`${prepared}
     with claim as materialized (${selectHeldClaim(job)}),
     previous as materialized (
       select raw_id from listing_payloads
