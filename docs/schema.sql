@@ -433,7 +433,6 @@ CREATE INDEX raw_data_ended_of_source ON public.raw_data USING btree (source_slu
 CREATE UNIQUE INDEX raw_data_idempotency ON public.raw_data USING btree (source_slug, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 CREATE INDEX raw_data_in_progress ON public.raw_data USING btree (source_slug, lease_expires_at) WHERE (status = 'processing'::text);
 CREATE INDEX raw_data_listing ON public.raw_data USING btree (listing_id) WHERE (listing_id IS NOT NULL);
-CREATE INDEX raw_data_rescued ON public.raw_data USING btree (((id + 0))) WHERE ((status = 'pending'::text) AND (attempts > 0));
 CREATE INDEX raw_data_unfinished ON public.raw_data USING btree (source_slug, external_id, status, ((id + 0))) WHERE (status = ANY (ARRAY['pending'::text, 'processing'::text]));
 CREATE INDEX raw_data_waiting ON public.raw_data USING btree (source_slug, external_id) WHERE ((status = 'pending'::text) AND waits);
 
