@@ -69,6 +69,20 @@ export const createAreaTerms = (area: number) =>
 
 type Groups = Record<string, string | undefined>;
 
+/** Round areas of queries mean areas near them. */
+const ROUND_AREA_STEP = 10;
+const MAX_ROUND_AREA = 300;
+const AREA_TOLERANCE = 0.05;
+
+/** Returns the terms of the area that a query names. */
+export function createNearAreaTerms(area: number): string[] {
+  if (area % ROUND_AREA_STEP > 0 || area > MAX_ROUND_AREA) return createAreaTerms(area);
+  const tolerance = Math.floor(area * AREA_TOLERANCE);
+  return Array.from({ length: 2 * tolerance + 1 }, (_, index) =>
+    createFactTerm('area', area - tolerance + index),
+  );
+}
+
 /** Patterns in normalized text with the terms of their matches. The first that matches at a position applies. */
 const FACT_PATTERNS: readonly [pattern: string, createTerms: (groups: Groups) => string[]][] = [
   [

@@ -1,5 +1,7 @@
 import { escapeHtml } from '@oselya/kit';
 import { APOSTROPHES, INVISIBLE_CHARACTERS, normalizeText } from '../text.ts';
+import { findFacts } from './fact-terms.ts';
+import { STOP_WORDS, stemWord } from './stems.ts';
 
 const WORD_CHARACTER = String.raw`[\p{L}\p{Nd}\p{M}²³]`;
 
@@ -18,15 +20,18 @@ const MAX_SEARCHED_LENGTH = 20_000;
 /** Maximum distance by which the edge of a passage moves to reach a space. */
 const MAX_EDGE_SHIFT = 40;
 
+/** Decides which normalized words to mark. */
+export type WordMatcher = { has: (word: string) => boolean };
+
 type WordMatch = { start: number; end: number; word: string };
 
 /**
  * Returns the passage with the most query words, or the beginning of the text if none match. The result is HTML:
  * matched words are in `<mark>`, and everything else is escaped. PostgreSQL's `ts_headline` neither escapes HTML nor
  * applies `normalizeText`.
- * @param words Normalized query words.
+ * @param words Normalized query words, or a matcher of words.
  */
-export function highlight(text: string, words: ReadonlySet<string>): string {
+export function highlight(text: string, words: WordMatcher): string {
   const matches = [...findWords(text, words)];
   const [passageStart, passageEnd] = choosePassage(text, matches);
   let html = passageStart > 0 ? '…' : '';
@@ -42,7 +47,7 @@ export function highlight(text: string, words: ReadonlySet<string>): string {
   );
 }
 
-function* findWords(text: string, words: ReadonlySet<string>): Generator<WordMatch> {
+function* findWords(text: string, words: WordMatcher): Generator<WordMatch> {
   for (const { 0: writtenWord, index } of text
     .slice(0, MAX_SEARCHED_LENGTH)
     .matchAll(WORD_PATTERN)) {
@@ -52,6 +57,34 @@ function* findWords(text: string, words: ReadonlySet<string>): Generator<WordMat
       .find((normalizedPart) => words.has(normalizedPart));
     if (word !== undefined) yield { start: index, end: index + writtenWord.length, word };
   }
+}
+
+/** Term or beginning of a term in a `tsquery`. */
+const TERM_PATTERN = /'(?<term>[^']+)'(?<isPrefix>:\*)?/g;
+/** Terms that a listing must not have. */
+const EXCLUDED_TERMS_PATTERN = /& !\([^)]*\)/g;
+
+/** Creates a matcher of the words that share a stem or a fact with a query, such as "двокімнатна" for "2к". */
+export function createStemMatcher(groups: readonly { tsquery: string }[]): WordMatcher {
+  const terms = new Set<string>();
+  const prefixes: string[] = [];
+  for (const { tsquery } of groups) {
+    for (const { groups: operand } of tsquery
+      .replaceAll(EXCLUDED_TERMS_PATTERN, '')
+      .matchAll(TERM_PATTERN)) {
+      const { term = '', isPrefix } = operand ?? {};
+      if (isPrefix === undefined) terms.add(term);
+      else prefixes.push(term);
+    }
+  }
+  const isFound = (term: string) =>
+    terms.has(term) || prefixes.some((prefix) => term.startsWith(prefix));
+  return {
+    has: (word) =>
+      !STOP_WORDS.has(word) &&
+      (stemWord(word).some(isFound) ||
+        findFacts(word).some((fact) => fact.terms.some((term) => terms.has(term)))),
+  };
 }
 
 /** Returns the range with the most distinct query words, extended to the passage length. */

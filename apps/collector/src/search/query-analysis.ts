@@ -1,8 +1,9 @@
-import { findPlaces } from '../places/gazetteer.ts';
+import { findPlaces, getPlace } from '../places/gazetteer.ts';
 import { PROPERTY_TYPES } from '../listing/property-types.ts';
 import { normalizeText } from '../text.ts';
 import {
   createFactTerm,
+  createNearAreaTerms,
   createPhoneTerms,
   extractPhones,
   findFacts,
@@ -36,9 +37,9 @@ export type QueryAnalysis = {
 /** Words of a query that say nothing of the home itself. */
 const VAGUE_WORDS = new Set(
   (
-    'хочу шукаю ищу потрібна потрібен потрібно нужна нужен нужно треба куплю_б де где який яка яку какой какая свій своїм свой своей ' +
+    'хочу шукаю ищу потрібна потрібен потрібно нужна нужен нужно треба де где який яка яку какой какая свій своїм свой своей ' +
     'дешево недорого недорога недорогий недорогая недорогой дешева дешевая дешевый дешевий бюджетно cheap cheaply inexpensive affordable ' +
-    'looking look need want wanted where some any good гарна гарний хорошая хороший лише тільки только only самой самый самий place location'
+    'відкрити открыть оставить залишити поставити поставить looking look need want wanted open where some any good гарна гарний хорошая хороший лише тільки только only самой самый самий place location'
   ).split(' '),
 );
 
@@ -67,8 +68,27 @@ for (const line of SYNONYM_GROUPS) {
 
 function createOperands(entry: string): string[] {
   if (entry.startsWith('@')) return [quote(entry)];
-  return createPhraseKeys(entry.split('_').map(normalizeText)).map((key) =>
-    key.split(' ').map(quote).join(' <-> '),
+  return createPhrases(entry.split('_').map(normalizeText));
+}
+
+/** Returns the operands of a phrase, one for each combination of stems. */
+function createPhrases(words: readonly string[]): string[] {
+  // Texts keep the positions of stop words, but not the words.
+  let operator = '';
+  let distance = 0;
+  const parts = words.flatMap((word, index) => {
+    distance += 1;
+    if (STOP_WORDS.has(word) && index > 0 && words.length > 1) return [];
+    operator = index === 0 ? '' : ` <${distance}> `;
+    distance = 0;
+    return { operator, stems: stemWord(word) };
+  });
+  return parts.reduce<string[]>(
+    (phrases, part) =>
+      phrases.flatMap((phrase) =>
+        part.stems.map((stem) => `${phrase}${part.operator}${quote(stem)}`),
+      ),
+    [''],
   );
 }
 
@@ -102,7 +122,7 @@ export function analyzeQuery(query: string): QueryAnalysis {
   };
   for (const { start, end, terms } of findFacts(restOfLimits)) {
     addWords(restOfLimits.slice(position, start), false);
-    groups.push(createFactGroup(restOfLimits.slice(start, end), terms));
+    groups.push(createFactGroup(restOfLimits.slice(start, end), terms.flatMap(widenArea)));
     position = end;
   }
   addWords(restOfLimits.slice(position), true);
@@ -113,6 +133,13 @@ export function analyzeQuery(query: string): QueryAnalysis {
   const wordGroups = groups.filter(({ text }) => !STOP_WORDS.has(text));
   const meaningfulGroups = wordGroups.filter(({ text }) => !VAGUE_WORDS.has(text));
   return { groups: meaningfulGroups.length > 0 ? meaningfulGroups : wordGroups, limits, placeIds };
+}
+
+const AREA_TERM_PATTERN = /^@area(\d+)$/;
+
+function widenArea(term: string): string[] {
+  const area = AREA_TERM_PATTERN.exec(term)?.[1];
+  return area === undefined ? [term] : createNearAreaTerms(Number(area));
 }
 
 const createFactGroup = (text: string, terms: readonly string[]): TermGroup => ({
@@ -135,8 +162,7 @@ function createWordGroups(
     const place = findPlace(rest);
     const length = Math.max(1, phrase.length, place.length);
     if (place.ids.length > 0 && place.length === length) placeIds.push(place.ids);
-    const placeOperands =
-      place.length === length ? place.ids.map((id) => quote(createFactTerm('place', id))) : [];
+    const placeOperands = place.length === length ? place.ids.flatMap(createPlaceOperands) : [];
     const synonyms = phrase.length === length ? phrase.operands : [];
     const stems = length === 1 ? [...stemWord(word)] : [];
     groups.push({
@@ -148,6 +174,16 @@ function createWordGroups(
     index += length;
   }
   return groups;
+}
+
+/** A listing may name a place in its text alone, in any language. */
+function createPlaceOperands(id: number): string[] {
+  const names = Object.values(getPlace(id)?.names ?? {});
+  const words = names.map((name) => normalizeText(name).split(' '));
+  return [
+    quote(createFactTerm('place', id)),
+    ...words.filter(({ length }) => length <= MAX_PHRASE_WORDS).flatMap(createPhrases),
+  ];
 }
 
 const TYPE_OPERANDS = PROPERTY_TYPES.map((type) => quote(createFactTerm(type)));

@@ -23,7 +23,7 @@ const MIN_PREFIX_LENGTH = 2;
 const MIN_LAST_PREFIX_LENGTH = 4;
 
 /** Shortest word with a typo, and shortest word with two. */
-const MIN_TYPO_LENGTH = 4;
+const MIN_TYPO_LENGTH = 3;
 const MIN_TWO_TYPOS_LENGTH = 8;
 
 /** Number of terms with the most common trigrams whose distance is computed. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
+import { createStemMatcher, highlight } from '../../src/search/highlight.ts';
 import { createStems } from '../../src/search/listing-stems.ts';
 import { analyzeQuery } from '../../src/search/query-analysis.ts';
 import { expandUnknownWords, refreshVocabulary } from '../../src/search/vocabulary.ts';
@@ -125,6 +126,15 @@ test('A query finds a listing by other forms, languages, letters, numbers and wi
     for (const query of queries)
       assert.deepEqual(await findMatches(query, listings), [name], query);
   }
+});
+
+test('Highlights mark the words that share a stem or a fact with the query', async () => {
+  const groups = await expandUnknownWords(db, analyzeQuery('2к квартиры Львів метро').groups);
+  const text = 'Двокімнатна квартира у Львові, flat <b> біля гаража';
+  assert.equal(
+    highlight(text, createStemMatcher(groups)),
+    '<mark>Двокімнатна</mark> <mark>квартира</mark> у <mark>Львові</mark>, <mark>flat</mark> &#60;b&#62; біля гаража',
+  );
 });
 
 test('A query states limits of price and area', () => {
