@@ -39,6 +39,13 @@ export const suites: ReadonlyMap<string, Suite> = new Map([
     },
   ],
   [
+    'relevance',
+    {
+      summary: 'right listings among the hits of 412 labelled queries, by kind of search',
+      run: async (context) => (await import('./relevance/relevance.ts')).measureRelevance(context),
+    },
+  ],
+  [
     'soak',
     {
       summary:
