@@ -270,6 +270,7 @@ create table listing_payloads (
   external_id text not null,
   raw_id bigint not null,
   completed_hash text,
+  corrections jsonb,
   FOREIGN KEY (source_slug, external_id) REFERENCES property_listings(source_slug, external_id) ON DELETE CASCADE,
   PRIMARY KEY (source_slug, external_id)
 );
@@ -285,6 +286,7 @@ create table listing_snapshots (
   prompt_version text,
   revision integer not null default 0,
   title_by text,
+  corrected_by jsonb,
   FOREIGN KEY (listing_id) REFERENCES property_listings(id) ON DELETE CASCADE,
   PRIMARY KEY (id),
   UNIQUE (listing_id, raw_id, revision)

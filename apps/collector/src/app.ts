@@ -108,9 +108,9 @@ export async function createApp(
         concurrency: config.COLLECTOR_UPLOADS,
         metrics,
       });
-      registerListingRoutes(api, { db });
       registerPriceRoute(api, { db });
       registerVerdictRoutes(api, { db });
+      registerListingRoutes(api, { db, model, log });
       registerChangeRoutes(api, { db, limit: createSearchLimit('changes') });
       registerImageRoutes(api, images);
       registerSearchRoutes(api, {

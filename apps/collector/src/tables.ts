@@ -1,4 +1,5 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely';
+import type { Author, Corrections } from './listing/corrections.ts';
 import type { Extraction, FieldName, FieldValues, FIELDS } from './listing/fields.ts';
 import type { Static } from 'typebox';
 import type { PlaceColumns } from './places/listing-place.ts';
@@ -92,6 +93,7 @@ export type Tables = {
     external_id: string;
     raw_id: number;
     completed_hash: string | null;
+    corrections: ColumnType<Corrections | null, string | null | undefined, string | null>;
   };
   listing_snapshots: {
     id: Generated<number>;
@@ -100,10 +102,11 @@ export type Tables = {
     revision: Generated<number>;
     listing: JSONColumnType<Record<string, unknown>>;
     changes: JSONColumnType<Record<string, { from: unknown; to: unknown }>>;
-    /** Provider of the title: `payload` or `model`. Null without a title, and before migration 0023. */
+    /** Provider of the title: `payload`, `model` or `person`. Null without a title, and before migration 0023. */
     title_by: string | null;
     model: string | null;
     prompt_version: string | null;
+    corrected_by: ColumnType<Author | null, string | null | undefined, string | null>;
     created_at: Timestamp;
   };
   images: {

@@ -118,6 +118,24 @@ export async function backfillEmbeddings(
   }
 }
 
+/**
+ * Embeds a listing if it has no embedding of its current text by the current model.
+ * @throws ModelError
+ */
+export async function embedListing(
+  { db, model }: { db: Kysely<Tables>; model: Pick<ModelClient, 'embed' | 'embeddingModel'> },
+  listingId: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const listing = await selectListings(db).where('id', '=', listingId).executeTakeFirst();
+  if (listing === undefined) return;
+  const { text, hash } = createHashedText(listing);
+  if (isEmbedded(listing, { hash, model: model.embeddingModel })) return;
+  const { vectors, model: name } = await model.embed([text], { signal });
+  const embeddings = vectors.map((vector) => ({ listingId, hash, vector, model: name }));
+  await storeEmbeddings(db, embeddings);
+}
+
 type OutdatedListing = { id: number; text: string; hash: string };
 
 type NewEmbedding = { listingId: number; hash: string; vector: number[]; model: string };

@@ -73,8 +73,8 @@ export function requirePayload(value: unknown, path: string): Payload {
  * Checks the rules that the schema of a payload cannot express.
  * @throws ProblemError `validation_failed`, with the violations.
  */
-export function checkValues(payload: Payload): void {
-  const errors = findValueViolations(payload, 'body');
+export function checkValues(payload: Payload, path = 'body'): void {
+  const errors = findValueViolations(payload, path);
   if (errors.length > 0) throw problem('validation_failed', { errors });
 }
 

@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 
-export type ValueProvider = 'payload' | 'model';
+/** Providers of values. The value of a later one replaces that of an earlier one. */
+const PROVIDERS = ['model', 'payload', 'person'] as const;
+export type ValueProvider = (typeof PROVIDERS)[number];
 
 /** Rules that change, omit or derive values, with their descriptions for the API. */
 export const RULES = {
@@ -41,6 +43,15 @@ export type Provenance = {
   prompt_version: string;
   fields: Origins;
 };
+
+/** Returns whether the value of a provider replaces that of another provider; false if one is unknown. */
+export function isPreferred(
+  provider: ValueProvider | undefined,
+  otherProvider: ValueProvider | undefined,
+): boolean {
+  if (provider === undefined || otherProvider === undefined) return false;
+  return PROVIDERS.indexOf(provider) > PROVIDERS.indexOf(otherProvider);
+}
 
 /** Creates the origin of a value that a rule changed, omitted or derived. */
 export function createRuleOrigin(rule: Rule, provider?: ValueProvider): Origin {

@@ -1,12 +1,23 @@
-import { createCursorCodec, createPageQuery, type Server, paginate } from '@oselya/kit';
+import {
+  createCursorCodec,
+  createDisconnectSignal,
+  createPageQuery,
+  type Logger,
+  paginate,
+  type Server,
+} from '@oselya/kit';
+import type { ModelClient } from '@oselya/model';
 import { type Kysely, sql } from 'kysely';
 import { type TSchema, Type } from 'typebox';
 import { duplicatesSchema, listDuplicates } from '../duplicates/duplicates.ts';
 import { listVerdicts, verdictsSchema } from '../duplicates/verdicts.ts';
+import { embedListing } from '../embeddings/backfill.ts';
 import { problem, problemResponses } from '../errors.ts';
 import { readConversion, requestedCurrencySchema } from '../money/conversion.ts';
 import { choice, idParam, MAX_ID, nullable, parseId } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
+import { correctListing } from './correct.ts';
+import { correctedBySchema, correctionRequestSchema, correctionsSchema } from './corrections.ts';
 import { listingColumns, listingSchema, joinSameListing, presentListing } from './listing.ts';
 import { type Provenance, RULES } from './provenance.ts';
 
@@ -17,12 +28,12 @@ const DEFAULT_PAGE_SIZE = 100;
 /** Maximum value of PostgreSQL's `integer`. */
 const MAX_INTEGER = 2 ** 31 - 1;
 
+/** Maximum time for which a correction waits for the model. */
+const EMBED_TIMEOUT_MS = 10_000;
+
 const createWholeNumberSchema = (maximum: number) => Type.Integer({ minimum: 0, maximum });
 const historyCursorCodec = createCursorCodec(
-  Type.Object(
-    { rawId: createWholeNumberSchema(MAX_ID), revision: createWholeNumberSchema(MAX_INTEGER) },
-    { additionalProperties: false },
-  ),
+  Type.Object({ id: createWholeNumberSchema(MAX_ID) }, { additionalProperties: false }),
 );
 const imageCursorCodec = createCursorCodec(createWholeNumberSchema(MAX_INTEGER));
 
@@ -41,7 +52,7 @@ const provenanceSchema = Type.Object(
     fields: Type.Record(
       Type.String(),
       Type.Object({
-        origin: choice(['payload', 'model', 'rule']),
+        origin: choice(['payload', 'model', 'person', 'rule']),
         rule: Type.Optional(Type.String({ description: `${ruleDescriptions.join('; ')}.` })),
         of: Type.Optional(
           Type.String({ description: 'Provider of the value that the rule changed or omitted.' }),
@@ -56,6 +67,7 @@ const provenanceSchema = Type.Object(
 const listingDetailsSchema = Type.Object({
   ...listingSchema.properties,
   provenance: nullable(provenanceSchema),
+  corrections: correctionsSchema,
   duplicate_group: nullable(
     Type.Integer({
       description: 'The smallest ID of the listings that are likely the same property.',
@@ -67,7 +79,11 @@ const listingDetailsSchema = Type.Object({
 
 const historySchema = Type.Array(
   Type.Object({
-    raw_id: Type.Integer({ description: 'ID of the payload that created the snapshot.' }),
+    raw_id: Type.Integer({
+      description:
+        'ID of the payload that created the snapshot, or that the listing reflected when a person corrected it.',
+    }),
+    corrected_by: correctedBySchema,
     reprocessed: Type.Boolean({
       description:
         'Whether `oselya reprocess` created the snapshot from an earlier payload, so its source may not have sent a new one.',
@@ -136,8 +152,16 @@ const createResponseSchemas = <Schema extends TSchema>(schema: Schema) => ({
   ...problemResponses(401, 403, 'listing_not_found', 422, 503),
 });
 
-/** Registers `GET /listings/{id}`, and the routes for its history and images. Contract 4, Listings. */
-export function registerListingRoutes(app: Server, { db }: { db: Kysely<Tables> }): void {
+/** Registers `GET /listings/{id}`, and the routes for its corrections, history and images. Contract 4, Listings. */
+export function registerListingRoutes(
+  app: Server,
+  deps: {
+    db: Kysely<Tables>;
+    model: Pick<ModelClient, 'embed' | 'embeddingModel'>;
+    log: Logger;
+  },
+): void {
+  const { db, log } = deps;
   const routeConfig = { scope: 'search' } as const;
   const baseSchema = { tags: ['listings'], params: Type.Object({ id: idParam }) };
   const querystring = Type.Object(createPageQuery({ limit: DEFAULT_PAGE_SIZE, maxLimit: 1000 }));
@@ -167,11 +191,47 @@ export function registerListingRoutes(app: Server, { db }: { db: Kysely<Tables> 
           : await readConversion(db, currency, 'querystring/currency');
       return {
         ...presentListing(listing, conversion),
-        provenance: (await findProvenance(db, id)) ?? null,
+        ...(await findOrigins(db, id)),
         duplicate_group,
         duplicates: await listDuplicates(db, id, MAX_DUPLICATES),
         duplicate_verdicts: await listVerdicts(db, id),
       };
+    },
+  );
+
+  app.patch(
+    '/listings/:id/corrections',
+    {
+      config: { scope: 'admin' },
+      schema: {
+        ...baseSchema,
+        summary: 'Correct fields of a listing, or undo corrections',
+        description:
+          'A correction replaces the value of every payload and reading, also of later ones, until it is undone. The history ' +
+          'names its author. Search finds the new values at once; similar search follows as soon as the model has answered.',
+        body: correctionRequestSchema,
+        response: {
+          200: Type.Object(
+            { listing_id: Type.Integer(), corrections: correctionsSchema },
+            { description: 'All corrections of the listing.' },
+          ),
+          ...problemResponses(400, 401, 403, 'listing_not_found', 413, 415, 422, 503),
+        },
+      },
+    },
+    async ({ params, body, apiKey }, reply) => {
+      const id = parseId(params.id);
+      const corrections = await correctListing(db, id, body, {
+        api_key_id: apiKey?.id ?? null,
+        api_key_name: apiKey?.name ?? null,
+        by: body.by ?? null,
+      });
+      const timeout = AbortSignal.timeout(EMBED_TIMEOUT_MS);
+      const signal = AbortSignal.any([createDisconnectSignal(reply), timeout]);
+      await embedListing(deps, id, signal).catch((error: unknown) => {
+        log.warn({ err: error, listing_id: id }, 'a corrected listing could not be embedded');
+      });
+      return { listing_id: id, corrections };
     },
   );
 
@@ -189,13 +249,13 @@ export function registerListingRoutes(app: Server, { db }: { db: Kysely<Tables> 
     async (request, reply) => {
       const id = parseId(request.params.id);
       const { limit = DEFAULT_PAGE_SIZE, cursor } = request.query;
-      const beforeSnapshot = historyCursorCodec.read(cursor);
+      const beforeId = historyCursorCodec.read(cursor)?.id;
       await requireListing(db, id);
-      const rows = await listSnapshots(db, id, { limit: limit + 1, beforeSnapshot });
-      const writeCursor = ({ raw_id: rawId, revision }: (typeof rows)[number]) =>
-        historyCursorCodec.write({ rawId, revision });
+      const rows = await listSnapshots(db, id, { limit: limit + 1, beforeId });
+      const writeCursor = ({ id: lastId }: (typeof rows)[number]) =>
+        historyCursorCodec.write({ id: lastId });
       return paginate(rows, { limit, getCursor: writeCursor, request, reply }).map(
-        ({ revision, ...row }) => ({
+        ({ id: _id, revision, ...row }) => ({
           ...row,
           reprocessed: revision > 0,
           created_at: row.created_at.toISOString(),
@@ -227,19 +287,24 @@ export function registerListingRoutes(app: Server, { db }: { db: Kysely<Tables> 
   );
 }
 
-async function findProvenance(db: Kysely<Tables>, listingId: number) {
+/** Returns the provenance and the corrections of a listing. */
+async function findOrigins(db: Kysely<Tables>, listingId: number) {
   const row = await db
     .selectFrom('property_listings as listing')
     .innerJoin('listing_payloads as current', joinSameListing)
-    .innerJoin('listing_enrichments as enrichment', 'enrichment.listing_id', 'listing.id')
+    .leftJoin('listing_enrichments as enrichment', (join) =>
+      join
+        .onRef('enrichment.listing_id', '=', 'listing.id')
+        .on('enrichment.kind', '=', 'provenance'),
+    )
     .leftJoin('raw_data as raw', 'raw.id', 'current.raw_id')
-    // The pipeline is the only writer of this value.
-    .select(sql<Provenance>`enrichment.value`.as('provenance'))
-    .select('raw.id as raw_id')
+    // The pipeline and corrections are the only writers of this value.
+    .select(sql<Provenance | null>`enrichment.value`.as('provenance'))
+    .select(['raw.id as raw_id', 'current.corrections'])
     .where('listing.id', '=', listingId)
-    .where('enrichment.kind', '=', 'provenance')
     .executeTakeFirst();
-  return row && { ...row.provenance, raw_id: row.raw_id };
+  const provenance = row?.provenance ? { ...row.provenance, raw_id: row.raw_id } : null;
+  return { provenance, corrections: row?.corrections ?? {} };
 }
 
 /** Checks that a listing exists. Throws ProblemError `listing_not_found` otherwise. */
@@ -255,20 +320,16 @@ async function requireListing(db: Kysely<Tables>, listingId: number): Promise<vo
 function listSnapshots(
   db: Kysely<Tables>,
   listingId: number,
-  options: { limit: number; beforeSnapshot: { rawId: number; revision: number } | undefined },
+  options: { limit: number; beforeId: number | undefined },
 ) {
-  const { limit, beforeSnapshot } = options;
+  const { limit, beforeId = MAX_ID } = options;
   return db
     .selectFrom('listing_snapshots')
-    .select(['raw_id', 'revision', 'listing', 'changes', 'model', 'prompt_version', 'created_at'])
+    .select(['id', 'raw_id', 'revision', 'corrected_by', 'listing', 'changes'])
+    .select(['model', 'prompt_version', 'created_at'])
     .where('listing_id', '=', listingId)
-    .$if(beforeSnapshot !== undefined, (query) =>
-      query.where(
-        sql<boolean>`(raw_id, revision) < (${beforeSnapshot?.rawId}::bigint, ${beforeSnapshot?.revision}::integer)`,
-      ),
-    )
-    .orderBy('raw_id', 'desc')
-    .orderBy('revision', 'desc')
+    .where('id', '<', beforeId)
+    .orderBy('id', 'desc')
     .limit(limit)
     .execute();
 }

@@ -5,6 +5,7 @@ import type { Tables } from '../tables.ts';
 import type { TextEmbedding } from '../embeddings/batches.ts';
 import type { ImageService } from '../images/image-service.ts';
 import type { UploadedFile } from '../images/temporary.ts';
+import type { Corrections } from '../listing/corrections.ts';
 import type { Provenance } from '../listing/provenance.ts';
 import type { ModelUsageCounter } from '../model.ts';
 import type { PlaceColumns } from '../places/listing-place.ts';
@@ -40,6 +41,10 @@ type StageOutputs = {
   extractionRecord: ExtractionRecord;
   /** Set by `normalize`. */
   facts: Facts;
+  /** Set by `load`, and by `upsert` after a change: the stored corrections of the listing. */
+  storedCorrections: Corrections;
+  /** Set by `normalize`: the corrections with the values that they replace now. */
+  corrections: Corrections;
   /** Set by `normalize`. */
   provenance: Provenance;
   /** Set by `normalize`. */

@@ -9,7 +9,7 @@ import {
 } from '../listing/fields.ts';
 import { type ValueProvider, getProvider, type Origins } from '../listing/provenance.ts';
 import { findPropertyType } from '../listing/property-types.ts';
-import { joinNames } from '../places/listing-place.ts';
+import { getPlaceKeys, joinNames, type PlaceColumns } from '../places/listing-place.ts';
 import { truncateText, normalizeText, toPlainText } from '../text.ts';
 import type { Facts } from './merge.ts';
 
@@ -29,6 +29,18 @@ export function buildListingState(payload: Payload, facts: Facts): ListingState 
   // The field schemas have validated the payload and the facts.
   return state as ListingState;
 }
+
+/** Builds the columns of a listing from its state and its place, with those that follow from them. */
+export function buildListingRow(state: ListingState, place: PlaceColumns) {
+  return {
+    ...state,
+    ...place,
+    ...getPlaceKeys(state),
+    search_text: buildSearchText(state, place.place_text),
+  };
+}
+
+export type ListingRow = ReturnType<typeof buildListingRow>;
 
 export type StoredState = Readonly<Record<string, unknown>>;
 

@@ -1,4 +1,5 @@
 import { Value } from 'typebox/value';
+import { applyCorrections, type Corrections } from '../listing/corrections.ts';
 import {
   type Extraction,
   type FactName,
@@ -14,6 +15,7 @@ import { findPropertyType } from '../listing/property-types.ts';
 import {
   createRuleOrigin,
   getProvider,
+  isPreferred,
   type Origins,
   type Provenance,
   type Rule,
@@ -41,31 +43,49 @@ const VALUE_RULES: Record<
   rounded: (value) => Number(Number(value).toFixed(2)),
 };
 
-/** Merges the fields of a payload and its extraction, resolves their place, and returns them with their provenance. */
+/** Facts with corrections, their origins and their place. */
+type CompletedFacts = MergedFacts & { corrections: Corrections; place: PlaceColumns };
+
+/**
+ * Merges the fields of a payload and its extraction, applies the corrections of the listing, resolves the place, and
+ * returns the facts with their provenance.
+ */
 export function mergeFields(
   rawId: number,
   payload: Payload,
   { extraction, model, requestedModel }: ExtractionRecord,
-): { facts: Facts; provenance: Provenance; place: PlaceColumns } {
-  const { facts, origins, place } = resolvePlaceOfFacts(
+  corrections: Corrections,
+): Omit<CompletedFacts, 'origins'> & { provenance: Provenance } {
+  const { origins, ...completedFacts } = completeFacts(
     mergeFacts(payload, extraction),
+    corrections,
     payload.description,
   );
-  const fields = { ...origins };
-  if (facts.price_per_m2 === undefined && computePricePerArea(facts) !== undefined)
-    fields['price_per_m2'] = createRuleOrigin('price_by_area');
-  fields['place'] = createRuleOrigin('place_by_names');
   return {
-    facts,
+    ...completedFacts,
     provenance: {
       raw_id: rawId,
       model,
       requested_model: requestedModel,
       prompt_version: extractionPrompt.version,
-      fields,
+      fields: origins,
     },
-    place,
   };
+}
+
+/** Applies corrections to facts, drops facts that contradict them, and resolves the place of the result. */
+export function completeFacts(
+  mergedFacts: MergedFacts,
+  corrections: Corrections,
+  description: string,
+): CompletedFacts {
+  const corrected = applyCorrections(mergedFacts, corrections);
+  const { facts, origins, place } = resolvePlaceOfFacts(dropContradictions(corrected), description);
+  const fields = { ...origins };
+  if (facts.price_per_m2 === undefined && computePricePerArea(facts) !== undefined)
+    fields['price_per_m2'] = createRuleOrigin('price_by_area');
+  fields['place'] = createRuleOrigin('place_by_names');
+  return { facts, origins: fields, corrections: corrected.corrections, place };
 }
 
 /** Resolves the place that the facts name, and writes its city and district as the gazetteer names them. */
@@ -133,6 +153,16 @@ export function mergeFacts(payload: Payload, extraction: Extraction): MergedFact
   return dropContradictions({ facts, origins });
 }
 
+/** Returns a value as the rules of its field write it; undefined if it is empty, unknown or invalid. */
+export function normalizeFieldValue(name: FactName, value: unknown): unknown {
+  const field = getField(name);
+  let newValue = cleanFieldValue(value, field);
+  for (const rule of field.rules ?? []) {
+    if (newValue !== undefined) newValue = VALUE_RULES[rule](newValue, field);
+  }
+  return Value.Check(field.value, newValue) ? newValue : undefined;
+}
+
 /** Cleans strings and lists. Returns undefined for empty values. */
 function cleanFieldValue(value: unknown, { value: schema, emptyValue }: Field): unknown {
   if (value === emptyValue) return undefined;
@@ -145,8 +175,7 @@ function cleanFieldValue(value: unknown, { value: schema, emptyValue }: Field): 
 }
 
 /**
- * Drops contradictory facts. If one value is from the model and the other from the payload, drops the model's value.
- * Otherwise drops the part, and also the whole unless the whole is trusted.
+ * Drops contradictory facts. If the values have different providers, drops that of the less preferred one. Otherwise drops the part, and also the whole unless the whole is trusted.
  */
 function dropContradictions({ facts, origins }: MergedFacts): MergedFacts {
   const newFacts: Partial<Record<string, unknown>> = { ...facts };
@@ -162,8 +191,8 @@ function dropContradictions({ facts, origins }: MergedFacts): MergedFacts {
       getProvider(newOrigins[partName]),
       getProvider(newOrigins[wholeName]),
     ];
-    const shouldDropOnlyWhole = partProvider === 'payload' && wholeProvider === 'model';
-    const shouldDropOnlyPart = partProvider === 'model' && wholeProvider === 'payload';
+    const shouldDropOnlyWhole = isPreferred(partProvider, wholeProvider);
+    const shouldDropOnlyPart = isPreferred(wholeProvider, partProvider);
     const dropFact = (name: string, provider: typeof partProvider) => {
       delete newFacts[name];
       newOrigins[name] = createRuleOrigin('contradiction', provider);

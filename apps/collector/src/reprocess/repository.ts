@@ -84,6 +84,7 @@ export function findListings(db: Kysely<Tables>, selection: ListingSelection, li
     selectListingKeys(db, selection, limit)
       .select(hasUnfinishedPayload(sql`listing`).as('has_unfinished_payload'))
       .select(FIELD_NAMES.map((name) => `listing.${name}` as const))
+      .select('current.corrections')
       // The ingest route validated the payload.
       .select(sql<Payload | null>`raw.payload`.as('payload'))
       .execute()

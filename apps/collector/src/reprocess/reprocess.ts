@@ -119,7 +119,7 @@ export function createReprocessService(
       if (!dryRun) await recordRejection(db, { listingId, rawId }, currentExtractor);
       return { outcome: 'not_a_listing', listingId, reason };
     }
-    const { facts } = mergeFields(rawId, payload, extractionRecord);
+    const { facts } = mergeFields(rawId, payload, extractionRecord, listing.corrections ?? {});
     const changes = diffStates(listing, buildListingState(payload, facts), COMPARED_FIELDS);
     return { outcome: 'read', listingId, rawId, extractionRecord, changes };
   }

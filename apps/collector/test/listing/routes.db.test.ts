@@ -26,6 +26,7 @@ async function processCompletely(payload: object): Promise<RawRecord> {
 
 type Listing = Record<string, unknown> & {
   price_per_m2: number | null;
+  corrections: object;
   provenance: Omit<Provenance, 'requested_model' | 'raw_id'> & { raw_id: number | null };
   duplicate_group: number | null;
   duplicates: {
@@ -297,6 +298,125 @@ test('The cost of a payload is in its record and in the metrics', async () => {
     [calls, ...tokensAfter],
     [2, (tokensBefore[0] ?? 0) + input, (tokensBefore[1] ?? 0) + output],
   );
+});
+
+type Corrections = Record<string, { value: unknown; replaced: unknown }>;
+
+test('A correction holds against later payloads, is found at once, and can be undone', async () => {
+  const payload = createPayload({
+    description: 'Продам квартиру, словодляправки, 2 кімнати',
+    city: 'Львів',
+    price: 62_000,
+    currency: 'USD',
+    floor: 3,
+  });
+  const { listing_id: id } = await processCompletely(payload);
+  const path = `/api/v1/listings/${id}/corrections`;
+  const readHash = async () =>
+    (
+      await db
+        .selectFrom('property_listings')
+        .select('embedding_text_hash')
+        .where('id', '=', id)
+        .executeTakeFirstOrThrow()
+    ).embedding_text_hash;
+  const hashBefore = await readHash();
+  const { cursor } = (await collector.get('/api/v1/listings/changes')).json<{ cursor: string }>();
+  const set = { price: 60_000.019, city: ' Киев', property_type: 'будинок', rooms: 3, floor: null };
+  const response = await collector.patch(path, { set, by: 'Olha' });
+  assert.equal(response.status, 200, response.text);
+  const { price } = response.json<{ corrections: Corrections }>().corrections;
+  assert.partialDeepStrictEqual(price, { value: 60_000.02, replaced: 62_000 });
+
+  const listing = await readListing(id);
+  const corrected = {
+    price: 60_000.02,
+    city: 'Київ',
+    property_type: 'house',
+    rooms: 3,
+    floor: null,
+  };
+  assert.partialDeepStrictEqual(listing, {
+    ...corrected,
+    place: { status: 'resolved', city: 'Київ', text: 'Киев' },
+  });
+  assert.partialDeepStrictEqual(listing.provenance.fields, {
+    price: { origin: 'person' },
+    city: createRuleOrigin('place_name', 'person'),
+    floor: { origin: 'person' },
+    currency: { origin: 'payload' },
+  });
+  assert.notEqual(await readHash(), hashBefore, 'the embedding follows');
+  const query = {
+    query: 'словодляправки',
+    city: 'Kyiv',
+    property_type: 'house',
+    price_max: 61_000,
+  };
+  const search = await collector.post('/api/v1/search/fulltext', { ...query, currency: 'USD' });
+  const { items } = search.json<{ items: { listing: { listing_id: number } }[] }>();
+  assert.deepEqual(
+    items.map((item) => item.listing.listing_id),
+    [id],
+  );
+
+  await processCompletely({ ...payload, price: 59_000, title: 'Нова назва' });
+  assert.partialDeepStrictEqual(await readListing(id), { ...corrected, title: 'Нова назва' });
+  const undo = ['price', 'city', 'rooms', 'floor', 'property_type'];
+  const undone = await collector.patch(path, { undo });
+  assert.deepEqual(undone.json(), { listing_id: id, corrections: {} });
+  const { provenance, ...restored } = await readListing(id);
+  assert.partialDeepStrictEqual(restored, { price: 59_000, city: 'Львів', rooms: 2, floor: 3 });
+  assert.deepEqual(provenance.fields['price'], { origin: 'payload' });
+  const changes = await collector.get(`/api/v1/listings/changes?after=${cursor}`);
+  assert.deepEqual(changes.json<{ items: object[] }>().items, [], 'the source changed no price');
+
+  const author = { api_key_id: null, api_key_name: null, by: null };
+  const history = await readHistory(id);
+  assert.partialDeepStrictEqual(history, [
+    { corrected_by: author, changes: { price: { from: 60_000.02, to: 59_000 } } },
+    { corrected_by: null, changes: { title: { to: 'Нова назва' } } },
+    {
+      corrected_by: { ...author, by: 'Olha' },
+      changes: { price: { from: 62_000, to: 60_000.02 }, city: { from: 'Львів', to: 'Київ' } },
+    },
+    { corrected_by: null, changes: {} },
+  ]);
+  assert.deepEqual(Object.keys(history[1]?.changes ?? {}), ['title']);
+  assert.deepEqual(
+    (await readPages(collector, `/api/v1/listings/${id}/history?limit=2`)).flat(),
+    history,
+  );
+
+  const rows = await db.selectFrom('listing_snapshots').selectAll().execute();
+  for (const [body, errorPath] of [
+    [{}, 'body'],
+    [{ by: 'Olha' }, 'body'],
+    [{ set: { price: -1 } }, 'body/set/price'],
+    [{ set: { title: ' ' } }, 'body/set/title'],
+    [{ set: { title: 'a\0b' } }, 'body/set/title'],
+    [{ set: { currency: 'QQQ' } }, 'body/set/currency'],
+    [{ set: { property_type: 'замок' } }, 'body/set/property_type'],
+    [{ set: { floor: 9, floors_total: 5 } }, 'body/set/floor'],
+    [{ set: { rooms: 1 }, undo: ['rooms'] }, 'body/set/rooms'],
+    [{ set: { summary: 'x' } }, 'body/set'],
+    [{ undo: ['url'] }, 'body/undo/0'],
+    [{ set: { rooms: 1 }, by: ' ' }, 'body/by'],
+  ] as const) {
+    const rejection = await collector.patch(path, body);
+    const paths = rejection
+      .json<{ errors: { path: string }[] }>()
+      .errors.map((error) => error.path);
+    assert.equal(rejection.status, 422, JSON.stringify(body));
+    assert.ok(paths[0]?.startsWith(errorPath), `${JSON.stringify(body)}: ${paths.join(' ')}`);
+  }
+  assert.equal((await collector.patch(path, { undo })).status, 200);
+  assert.equal(
+    (await db.selectFrom('listing_snapshots').selectAll().execute()).length,
+    rows.length,
+  );
+  const unknown = await collector.patch('/api/v1/listings/999999/corrections', { undo });
+  assert.equal(unknown.json<{ code: string }>().code, 'listing_not_found');
 });
 
 const FLAT_FACTS = {

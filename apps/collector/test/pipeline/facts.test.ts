@@ -65,6 +65,7 @@ test('City and district have the names of the gazetteer, and the written names a
       1,
       { ...MINIMAL_PAYLOAD, ...payload },
       { extraction, ...record },
+      {},
     );
     const { place_text, place_status, place_path } = place;
     assert.equal(place.place_id, place_path?.[0] ?? null);

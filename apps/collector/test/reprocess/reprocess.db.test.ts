@@ -320,6 +320,33 @@ test('A failed payload is extracted again', async () => {
   assert.equal((await readRawRecord(db, rawRecord.id)).status, 'completed');
 });
 
+test('A correction holds against another extraction, and while one is in progress', async () => {
+  const payload = createPayload({ external_id: 'corrected' });
+  const { listing_id: listingId } = await createHarness(db).process(payload);
+  const correct = async (set: object) =>
+    assert.equal(
+      (await collector.patch(`/api/v1/listings/${listingId}/corrections`, { set })).status,
+      200,
+    );
+  await correct({ rooms: 5 });
+  const reprocess = openWithModel(createBetterModel(() => ({ rooms: 9, year_built: 1990 })));
+  const [reading] = filterExtracted(await readAll(reprocess));
+  assert.ok(reading);
+  assert.deepEqual(reading.changes, { year_built: { from: null, to: 1990 } });
+  assert.deepEqual(await reprocess.write(reading), { outcome: 'written' });
+  assert.partialDeepStrictEqual(await findListing(db, payload), { rooms: 5, year_built: 1990 });
+
+  const model = createCountingModel();
+  const generateObject: typeof model.generateObject = async (request) => {
+    await correct({ floor: 4 });
+    return model.generateObject(request);
+  };
+  const harness = createHarness(db, { model: { ...model, generateObject } });
+  await harness.process({ ...payload, floor: 2, title: 'Нова назва' });
+  const expected = { rooms: 5, floor: 4, title: 'Нова назва' };
+  assert.partialDeepStrictEqual(await findListing(db, payload), expected);
+});
+
 test('A dry run writes nothing', async () => {
   const harness = createHarness(db);
   await harness.process(createPayload({ external_id: 'read' }));

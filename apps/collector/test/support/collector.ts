@@ -61,6 +61,8 @@ export async function startCollector(
       request('POST', path, { body, headers }),
     put: (path: string, body?: unknown, headers: Record<string, string> = {}) =>
       request('PUT', path, { body, headers }),
+    patch: (path: string, body?: unknown, headers: Record<string, string> = {}) =>
+      request('PATCH', path, { body, headers }),
     delete: (path: string, headers: Record<string, string> = {}) =>
       request('DELETE', path, { headers }),
   };

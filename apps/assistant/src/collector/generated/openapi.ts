@@ -760,514 +760,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/listings/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Get a listing, the origin of its fields, and its likely duplicates */
-        get: {
-            parameters: {
-                query?: {
-                    /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
-                    currency?: string;
-                };
-                header?: never;
-                path: {
-                    /** @description A whole number from 1. */
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description Default Response */
-                200: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            listing_id: number;
-                            source_slug: string;
-                            external_id: string;
-                            url: string | null;
-                            language: string | null;
-                            title: string | null;
-                            description: string;
-                            summary: string | null;
-                            deal_type: string | null;
-                            property_type: string | null;
-                            property_type_text: string | null;
-                            price: number | null;
-                            price_per_m2: number | null;
-                            currency: string | null;
-                            city: string | null;
-                            district: string | null;
-                            address: string | null;
-                            rooms: number | null;
-                            area_total: number | null;
-                            area_living: number | null;
-                            area_kitchen: number | null;
-                            floor: number | null;
-                            floors_total: number | null;
-                            year_built: number | null;
-                            latitude: number | null;
-                            longitude: number | null;
-                            contact_name: string | null;
-                            phones: string[];
-                            features: string[];
-                            offers: number | null;
-                            attributes: {
-                                [key: string]: unknown;
-                            };
-                            published_at: string | null;
-                            place: {
-                                /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
-                                status: "resolved" | "ambiguous" | "unknown";
-                                place_id: number | null;
-                                city: string | null;
-                                district: string | null;
-                                region: string | null;
-                                text: string | null;
-                            } | null;
-                            /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
-                            price_converted: {
-                                amount: number;
-                                currency: string;
-                                /**
-                                 * Format: date
-                                 * @description Date of the older of the two rates.
-                                 */
-                                rate_date: string;
-                            } | null;
-                            archived_at: string | null;
-                            /** Format: date-time */
-                            created_at: string;
-                            /** Format: date-time */
-                            updated_at: string;
-                            provenance: {
-                                raw_id: number | null;
-                                model: string | null;
-                                prompt_version: string | null;
-                                /** @description Values by field name; fields without a value are omitted. */
-                                fields: {
-                                    [key: string]: {
-                                        origin: "payload" | "model" | "rule";
-                                        /** @description `plain_text`, converted from HTML to plain text; `cleaned`, written on one line with single spaces, and without characters that cannot be stored, or list entries that are empty, repeated, too long or too many; `lower_case`, written in lower case; `known_type`, replaced by the kind of property that the word names; `unknown_type`, omitted, since the word names no known kind of property; `property_type_text` has it; `rounded`, rounded to two decimals; `shortened`, truncated to the maximum length; `not_valid`, omitted, since it violates a rule for payloads; `contradiction`, omitted, since it contradicts another fact; `place_name`, written as the gazetteer of places names it; `place_by_names`, the place in the gazetteer that city, district and address name; `leap_second`, converted from a leap second to the preceding second; `price_by_area`, the price divided by the total area. */
-                                        rule?: string;
-                                        /** @description Provider of the value that the rule changed or omitted. */
-                                        of?: string;
-                                    };
-                                };
-                            } | null;
-                            duplicate_group: number | null;
-                            /**
-                             * @description Other listings that are likely the same property, likeliest first. They have a different source or ID and the same kind of offer, and are not archived. The search runs some seconds after a change.
-                             * @example [
-                             *       {
-                             *         "listing_id": 118,
-                             *         "source_slug": "misto",
-                             *         "external_id": "a-77",
-                             *         "url": "https://misto.example/a-77",
-                             *         "price": 88500,
-                             *         "currency": "USD",
-                             *         "score": 0.85,
-                             *         "reasons": [
-                             *           {
-                             *             "reason": "place",
-                             *             "part": 0.2,
-                             *             "detail": "same building"
-                             *           },
-                             *           {
-                             *             "reason": "area",
-                             *             "part": 0.2,
-                             *             "detail": "both 54.3 m²"
-                             *           },
-                             *           {
-                             *             "reason": "text",
-                             *             "part": 0.45,
-                             *             "detail": "100 % of the text"
-                             *           }
-                             *         ]
-                             *       }
-                             *     ]
-                             */
-                            duplicates: {
-                                listing_id: number;
-                                source_slug: string;
-                                external_id: string;
-                                url: string | null;
-                                price: number | null;
-                                currency: string | null;
-                                /** @description Likelihood that both listings are the same property: the sum of the parts, at most 1. */
-                                score: number;
-                                reasons: {
-                                    reason: "text" | "place" | "area" | "rooms" | "price" | "pictures" | "seller" | "verdict";
-                                    /** @description Part of the score; negative for evidence against a duplicate. */
-                                    part: number;
-                                    /** @description The finding, as text. */
-                                    detail: string;
-                                }[];
-                            }[];
-                            /** @description People's decisions whether other listings are the same property, latest first; at most 100. */
-                            duplicate_verdicts: {
-                                /** @description ID of the other listing. */
-                                listing_id: number;
-                                verdict: "same" | "different";
-                                decided_by: string | null;
-                                /** Format: date-time */
-                                decided_at: string;
-                            }[];
-                        };
-                    };
-                };
-                /** @description API key needed */
-                401: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Not allowed */
-                403: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description No such listing */
-                404: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Validation failed */
-                422: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Internal error */
-                500: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Service unavailable */
-                503: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        "Retry-After": components["headers"]["Retry-After"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/listings/{id}/history": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** List the snapshots of a listing and their changes, newest first */
-        get: {
-            parameters: {
-                query?: {
-                    limit?: number;
-                    /** @description Cursor from the `Link` header of the previous page. */
-                    cursor?: string;
-                };
-                header?: never;
-                path: {
-                    /** @description A whole number from 1. */
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description Default Response */
-                200: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        Link: components["headers"]["Link"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            /** @description ID of the payload that created the snapshot. */
-                            raw_id: number;
-                            /** @description Whether `oselya reprocess` created the snapshot from an earlier payload, so its source may not have sent a new one. */
-                            reprocessed: boolean;
-                            /** Format: date-time */
-                            created_at: string;
-                            /** @description Changes since the previous snapshot, by field; empty in the first snapshot. `pictures` are URLs, or the SHA-256 of uploaded images. */
-                            changes: {
-                                [key: string]: {
-                                    from: unknown;
-                                    to: unknown;
-                                };
-                            };
-                            /** @description State of the listing at the time of the snapshot. */
-                            listing: {
-                                [key: string]: unknown;
-                            };
-                            model: string | null;
-                            prompt_version: string | null;
-                        }[];
-                    };
-                };
-                /** @description API key needed */
-                401: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Not allowed */
-                403: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description No such listing */
-                404: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Validation failed */
-                422: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Internal error */
-                500: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Service unavailable */
-                503: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        "Retry-After": components["headers"]["Retry-After"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/listings/{id}/images": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** List the images of a listing in order */
-        get: {
-            parameters: {
-                query?: {
-                    limit?: number;
-                    /** @description Cursor from the `Link` header of the previous page. */
-                    cursor?: string;
-                };
-                header?: never;
-                path: {
-                    /** @description A whole number from 1. */
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description Default Response */
-                200: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        Link: components["headers"]["Link"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": {
-                            position: number;
-                            url: string | null;
-                            sha256: string | null;
-                            error: string | null;
-                            media_type: string | null;
-                            width: number | null;
-                            height: number | null;
-                            bytes: number | null;
-                            description: string | null;
-                            room_type: string | null;
-                            quality: string | null;
-                            described_by: string | null;
-                            prompt_version: string | null;
-                            describe_error: {
-                                code: string;
-                                message: string;
-                                requested_model: string;
-                                prompt_version: string;
-                                /** Format: date-time */
-                                failed_at: string;
-                            } | null;
-                        }[];
-                    };
-                };
-                /** @description API key needed */
-                401: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Not allowed */
-                403: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description No such listing */
-                404: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Validation failed */
-                422: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Internal error */
-                500: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-                /** @description Service unavailable */
-                503: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        "Retry-After": components["headers"]["Retry-After"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                        "text/html": string;
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/listings/{id}/prices": {
         parameters: {
             query?: never;
@@ -1663,6 +1155,730 @@ export interface paths {
                 };
             };
         };
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/listings/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a listing, the origin of its fields, and its likely duplicates */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
+                    currency?: string;
+                };
+                header?: never;
+                path: {
+                    /** @description A whole number from 1. */
+                    id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Default Response */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": {
+                            listing_id: number;
+                            source_slug: string;
+                            external_id: string;
+                            url: string | null;
+                            language: string | null;
+                            title: string | null;
+                            description: string;
+                            summary: string | null;
+                            deal_type: string | null;
+                            property_type: string | null;
+                            property_type_text: string | null;
+                            price: number | null;
+                            price_per_m2: number | null;
+                            currency: string | null;
+                            city: string | null;
+                            district: string | null;
+                            address: string | null;
+                            rooms: number | null;
+                            area_total: number | null;
+                            area_living: number | null;
+                            area_kitchen: number | null;
+                            floor: number | null;
+                            floors_total: number | null;
+                            year_built: number | null;
+                            latitude: number | null;
+                            longitude: number | null;
+                            contact_name: string | null;
+                            phones: string[];
+                            features: string[];
+                            offers: number | null;
+                            attributes: {
+                                [key: string]: unknown;
+                            };
+                            published_at: string | null;
+                            place: {
+                                /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
+                                status: "resolved" | "ambiguous" | "unknown";
+                                place_id: number | null;
+                                city: string | null;
+                                district: string | null;
+                                region: string | null;
+                                text: string | null;
+                            } | null;
+                            /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+                            price_converted: {
+                                amount: number;
+                                currency: string;
+                                /**
+                                 * Format: date
+                                 * @description Date of the older of the two rates.
+                                 */
+                                rate_date: string;
+                            } | null;
+                            archived_at: string | null;
+                            /** Format: date-time */
+                            created_at: string;
+                            /** Format: date-time */
+                            updated_at: string;
+                            provenance: {
+                                raw_id: number | null;
+                                model: string | null;
+                                prompt_version: string | null;
+                                /** @description Values by field name; fields without a value are omitted. */
+                                fields: {
+                                    [key: string]: {
+                                        origin: "payload" | "model" | "person" | "rule";
+                                        /** @description `plain_text`, converted from HTML to plain text; `cleaned`, written on one line with single spaces, and without characters that cannot be stored, or list entries that are empty, repeated, too long or too many; `lower_case`, written in lower case; `known_type`, replaced by the kind of property that the word names; `unknown_type`, omitted, since the word names no known kind of property; `property_type_text` has it; `rounded`, rounded to two decimals; `shortened`, truncated to the maximum length; `not_valid`, omitted, since it violates a rule for payloads; `contradiction`, omitted, since it contradicts another fact; `place_name`, written as the gazetteer of places names it; `place_by_names`, the place in the gazetteer that city, district and address name; `leap_second`, converted from a leap second to the preceding second; `price_by_area`, the price divided by the total area. */
+                                        rule?: string;
+                                        /** @description Provider of the value that the rule changed or omitted. */
+                                        of?: string;
+                                    };
+                                };
+                            } | null;
+                            /** @description Corrections by persons, by field name. */
+                            corrections: {
+                                [key: string]: {
+                                    /** @description Null if the listing has no value. */
+                                    value: unknown;
+                                    /** @description Value of the payload or the model; null without one. */
+                                    replaced: unknown;
+                                    /** Format: date-time */
+                                    corrected_at: string;
+                                    corrected_by: {
+                                        api_key_id: string | null;
+                                        api_key_name: string | null;
+                                        by: string | null;
+                                    };
+                                };
+                            };
+                            duplicate_group: number | null;
+                            /**
+                             * @description Other listings that are likely the same property, likeliest first. They have a different source or ID and the same kind of offer, and are not archived. The search runs some seconds after a change.
+                             * @example [
+                             *       {
+                             *         "listing_id": 118,
+                             *         "source_slug": "misto",
+                             *         "external_id": "a-77",
+                             *         "url": "https://misto.example/a-77",
+                             *         "price": 88500,
+                             *         "currency": "USD",
+                             *         "score": 0.85,
+                             *         "reasons": [
+                             *           {
+                             *             "reason": "place",
+                             *             "part": 0.2,
+                             *             "detail": "same building"
+                             *           },
+                             *           {
+                             *             "reason": "area",
+                             *             "part": 0.2,
+                             *             "detail": "both 54.3 m²"
+                             *           },
+                             *           {
+                             *             "reason": "text",
+                             *             "part": 0.45,
+                             *             "detail": "100 % of the text"
+                             *           }
+                             *         ]
+                             *       }
+                             *     ]
+                             */
+                            duplicates: {
+                                listing_id: number;
+                                source_slug: string;
+                                external_id: string;
+                                url: string | null;
+                                price: number | null;
+                                currency: string | null;
+                                /** @description Likelihood that both listings are the same property: the sum of the parts, at most 1. */
+                                score: number;
+                                reasons: {
+                                    reason: "text" | "place" | "area" | "rooms" | "price" | "pictures" | "seller" | "verdict";
+                                    /** @description Part of the score; negative for evidence against a duplicate. */
+                                    part: number;
+                                    /** @description The finding, as text. */
+                                    detail: string;
+                                }[];
+                            }[];
+                            /** @description People's decisions whether other listings are the same property, latest first; at most 100. */
+                            duplicate_verdicts: {
+                                /** @description ID of the other listing. */
+                                listing_id: number;
+                                verdict: "same" | "different";
+                                decided_by: string | null;
+                                /** Format: date-time */
+                                decided_at: string;
+                            }[];
+                        };
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description No such listing */
+                404: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/listings/{id}/corrections": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Correct fields of a listing, or undo corrections
+         * @description A correction replaces the value of every payload and reading, also of later ones, until it is undone. The history names its author. Search finds the new values at once; similar search follows as soon as the model has answered.
+         */
+        patch: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path: {
+                    /** @description A whole number from 1. */
+                    id: string;
+                };
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    /**
+                     * @example {
+                     *       "set": {
+                     *         "price": 48000,
+                     *         "floor": null
+                     *       },
+                     *       "undo": [
+                     *         "city"
+                     *       ],
+                     *       "by": "Olha"
+                     *     }
+                     */
+                    "application/json": {
+                        /** @description New values by field name. With null, the listing has no value. */
+                        set?: {
+                            title?: string | null;
+                            deal_type?: ("sale" | "rent" | "daily_rent") | null;
+                            property_type?: string | null;
+                            price?: number | null;
+                            price_per_m2?: number | null;
+                            currency?: string | null;
+                            city?: string | null;
+                            district?: string | null;
+                            address?: string | null;
+                            rooms?: number | null;
+                            area_total?: number | null;
+                            area_living?: number | null;
+                            area_kitchen?: number | null;
+                            floor?: number | null;
+                            floors_total?: number | null;
+                            year_built?: number | null;
+                            contact_name?: string | null;
+                            phones?: string[] | null;
+                            features?: string[] | null;
+                        };
+                        /** @description Fields that get the value of the payload or the model again. */
+                        undo?: ("title" | "deal_type" | "property_type" | "price" | "price_per_m2" | "currency" | "city" | "district" | "address" | "rooms" | "area_total" | "area_living" | "area_kitchen" | "floor" | "floors_total" | "year_built" | "contact_name" | "phones" | "features")[];
+                        /** @description The person who corrects the listing, for the history. */
+                        by?: string;
+                    };
+                };
+            };
+            responses: {
+                /** @description All corrections of the listing. */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": {
+                            listing_id: number;
+                            /** @description Corrections by persons, by field name. */
+                            corrections: {
+                                [key: string]: {
+                                    /** @description Null if the listing has no value. */
+                                    value: unknown;
+                                    /** @description Value of the payload or the model; null without one. */
+                                    replaced: unknown;
+                                    /** Format: date-time */
+                                    corrected_at: string;
+                                    corrected_by: {
+                                        api_key_id: string | null;
+                                        api_key_name: string | null;
+                                        by: string | null;
+                                    };
+                                };
+                            };
+                        };
+                    };
+                };
+                /** @description Malformed request */
+                400: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description No such listing */
+                404: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Body too large */
+                413: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Unsupported media type */
+                415: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+            };
+        };
+        trace?: never;
+    };
+    "/api/v1/listings/{id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the snapshots of a listing and their changes, newest first */
+        get: {
+            parameters: {
+                query?: {
+                    limit?: number;
+                    /** @description Cursor from the `Link` header of the previous page. */
+                    cursor?: string;
+                };
+                header?: never;
+                path: {
+                    /** @description A whole number from 1. */
+                    id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Default Response */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        Link: components["headers"]["Link"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": {
+                            /** @description ID of the payload that created the snapshot, or that the listing reflected when a person corrected it. */
+                            raw_id: number;
+                            corrected_by: {
+                                api_key_id: string | null;
+                                api_key_name: string | null;
+                                by: string | null;
+                            } | null;
+                            /** @description Whether `oselya reprocess` created the snapshot from an earlier payload, so its source may not have sent a new one. */
+                            reprocessed: boolean;
+                            /** Format: date-time */
+                            created_at: string;
+                            /** @description Changes since the previous snapshot, by field; empty in the first snapshot. `pictures` are URLs, or the SHA-256 of uploaded images. */
+                            changes: {
+                                [key: string]: {
+                                    from: unknown;
+                                    to: unknown;
+                                };
+                            };
+                            /** @description State of the listing at the time of the snapshot. */
+                            listing: {
+                                [key: string]: unknown;
+                            };
+                            model: string | null;
+                            prompt_version: string | null;
+                        }[];
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description No such listing */
+                404: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/listings/{id}/images": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the images of a listing in order */
+        get: {
+            parameters: {
+                query?: {
+                    limit?: number;
+                    /** @description Cursor from the `Link` header of the previous page. */
+                    cursor?: string;
+                };
+                header?: never;
+                path: {
+                    /** @description A whole number from 1. */
+                    id: string;
+                };
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Default Response */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        Link: components["headers"]["Link"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": {
+                            position: number;
+                            url: string | null;
+                            sha256: string | null;
+                            error: string | null;
+                            media_type: string | null;
+                            width: number | null;
+                            height: number | null;
+                            bytes: number | null;
+                            description: string | null;
+                            room_type: string | null;
+                            quality: string | null;
+                            described_by: string | null;
+                            prompt_version: string | null;
+                            describe_error: {
+                                code: string;
+                                message: string;
+                                requested_model: string;
+                                prompt_version: string;
+                                /** Format: date-time */
+                                failed_at: string;
+                            } | null;
+                        }[];
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description No such listing */
+                404: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;

@@ -1,6 +1,7 @@
 import { LeaseLostError, prepared } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
+import type { Corrections } from '../../listing/corrections.ts';
 import type { Payload } from '../../ingest/payload.ts';
 import { selectHeldClaim } from '../../queue/fence.ts';
 import type { FencingToken, Job } from '../../queue/job-types.ts';
@@ -24,6 +25,7 @@ export const load: StageRun = async (context, { db, model }) => {
   const { payload, hasUploads, savedExtraction, listingId, currentRawId } = loadedPayload;
   outputs.payload = payload;
   outputs.hasUploads = hasUploads;
+  outputs.storedCorrections = loadedPayload.corrections ?? {};
   if (savedExtraction !== null && isCurrentExtraction(savedExtraction, model))
     outputs.savedExtraction = savedExtraction;
   if (listingId === null || currentRawId === null) return DONE_RESULT;
@@ -53,6 +55,7 @@ type LoadedPayload = {
   /** Content hash of the latest payload if it has completed all stages. */
   completedHash: string | null;
   hasMissingImages: boolean;
+  corrections: Corrections | null;
   /** Extraction of an earlier attempt. */
   savedExtraction: (ExtractionRecord & { promptVersion: string }) | null;
 };
@@ -69,6 +72,7 @@ async function loadPayload(db: Kysely<Tables>, job: FencingToken): Promise<Loade
   const { rows } = await sql<LoadedPayload>`${prepared}
     select raw.payload, raw.uploads is not null as "hasUploads", listing.id as "listingId",
       current.raw_id as "currentRawId", current.completed_hash as "completedHash",
+      current.corrections,
       ${HAS_MISSING_IMAGES} as "hasMissingImages",
       case when extraction.raw_id is not null then
         json_build_object('extraction', extraction.extraction, 'model', extraction.model,

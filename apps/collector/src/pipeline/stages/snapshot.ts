@@ -111,7 +111,8 @@ async function findPriorStates(
       select listing, title_by from listing_snapshots as snapshot
       where listing_id = ${listingId}
         and (snapshot.raw_id, snapshot.revision) < (raw.id, raw.revision)
-      order by snapshot.raw_id desc, snapshot.revision desc limit 1) as previous on true
+      -- Corrections have negative revisions, so the IDs have the order in time.
+      order by snapshot.id desc limit 1) as previous on true
     where raw.id = ${job.rawId}`.execute(db);
   const [priorStates] = rows;
   if (priorStates === undefined) throw new LeaseLostError();

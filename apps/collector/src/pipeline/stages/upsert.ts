@@ -1,53 +1,58 @@
 import { LeaseLostError, prepared } from '@oselya/db';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../tables.ts';
-import type { Provenance } from '../../listing/provenance.ts';
+import { joinSameListing } from '../../listing/listing.ts';
 import { selectHeldClaim } from '../../queue/fence.ts';
 import type { Job } from '../../queue/job-types.ts';
-import { getPlaceKeys, type PlaceColumns } from '../../places/listing-place.ts';
-import { requireOutput, type StageRun } from '../context.ts';
-import { type ListingState, buildListingState, buildSearchText } from '../listing-state.ts';
+import { type JobContext, requireOutput, type StageRun } from '../context.ts';
+import { buildListingRow, buildListingState } from '../listing-state.ts';
 import { DONE_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
+import { normalize } from './validate-and-normalize.ts';
 
-/** Columns that follow from the state of a listing. */
-type DerivedColumns = PlaceColumns & ReturnType<typeof getPlaceKeys> & { search_text: string };
+/** Maximum number of times that corrections made in the meantime are read and applied. */
+const MAX_MERGES = 3;
 
-/** Creates or updates the listing and its provenance, unless a newer payload has updated the listing. */
-export const upsert: StageRun = async (context, { db }) => {
-  const state = buildListingState(
-    requireOutput(context, 'payload'),
-    requireOutput(context, 'facts'),
-  );
-  const place = requireOutput(context, 'place');
-  const row = {
-    ...state,
-    ...place,
-    ...getPlaceKeys(state),
-    search_text: buildSearchText(state, place.place_text),
-  };
-  const provenance = requireOutput(context, 'provenance');
-  const listingId = await upsertListing(db, context.job, row, provenance);
-  if (listingId !== undefined) {
-    context.outputs.listingId = listingId;
-    return DONE_RESULT;
+/**
+ * Creates or updates the listing, its provenance and its corrections, unless a newer payload has updated the listing.
+ * Merges again if a person has corrected the listing in the meantime.
+ */
+export const upsert: StageRun = async (context, deps, signal) => {
+  const { db } = deps;
+  const { job, outputs } = context;
+  for (let merges = 1; ; merges += 1) {
+    const listingId = await upsertListing(db, context);
+    if (listingId !== undefined) {
+      outputs.listingId = listingId;
+      return DONE_RESULT;
+    }
+    const current = await findCurrent(db, job);
+    if (current !== undefined && current.raw_id <= job.rawId && merges < MAX_MERGES) {
+      outputs.storedCorrections = current.corrections ?? {};
+      await normalize(context, deps, signal);
+      continue;
+    }
+    if (current !== undefined) outputs.listingId = current.id;
+    return SUPERSEDED_RESULT;
   }
-  const newerListingId = await findListingId(db, context.job);
-  if (newerListingId !== undefined) context.outputs.listingId = newerListingId;
-  return SUPERSEDED_RESULT;
 };
 
 /**
  * Creates or updates the listing of a payload. A new payload restores an archived listing;
  * reprocessing does not, and never writes an unchanged row (docs/adr/0012-payload-state.md).
- * @returns The ID of the listing, or undefined if a newer payload has updated the listing.
+ * @returns The ID of the listing, or undefined if a newer payload has updated the listing, or if its corrections have
+ *   changed.
  * @throws LeaseLostError
  */
-async function upsertListing(
-  db: Kysely<Tables>,
-  job: Job,
-  row: ListingState & DerivedColumns,
-  provenance: Provenance,
-): Promise<number | undefined> {
+async function upsertListing(db: Kysely<Tables>, context: JobContext): Promise<number | undefined> {
+  const { job } = context;
+  const state = buildListingState(
+    requireOutput(context, 'payload'),
+    requireOutput(context, 'facts'),
+  );
+  const row = buildListingRow(state, requireOutput(context, 'place'));
+  const provenance = requireOutput(context, 'provenance');
+  const storedCorrections = JSON.stringify(requireOutput(context, 'storedCorrections'));
+  const corrections = JSON.stringify(requireOutput(context, 'corrections'));
   const values = { source_slug: job.sourceSlug, external_id: job.externalId, ...row };
   const columns = Object.keys(values);
   const prefixColumns = (table: string) =>
@@ -62,11 +67,14 @@ async function upsertListing(
       select set_config('oselya.payload_again',
         exists (select from previous where raw_id = ${job.rawId})::text, true) as value),
     current as (
-      insert into listing_payloads (source_slug, external_id, raw_id)
-      select ${job.sourceSlug}, ${job.externalId}, ${job.rawId}::bigint from claim
+      insert into listing_payloads (source_slug, external_id, raw_id, corrections)
+      select ${job.sourceSlug}, ${job.externalId}, ${job.rawId}::bigint,
+        nullif(${corrections}::jsonb, '{}') from claim
       on conflict (source_slug, external_id)
-        do update set raw_id = excluded.raw_id, completed_hash = null
+        do update set raw_id = excluded.raw_id, completed_hash = null,
+          corrections = excluded.corrections
         where listing_payloads.raw_id <= excluded.raw_id
+          and coalesce(listing_payloads.corrections, '{}') = ${storedCorrections}::jsonb
       returning raw_id),
     stored as (
       insert into property_listings (${sql.join(columns.map((column) => sql.ref(column)))})
@@ -96,15 +104,13 @@ async function upsertListing(
   return rows[0].id ?? undefined;
 }
 
-async function findListingId(
-  db: Kysely<Tables>,
-  { sourceSlug, externalId }: Job,
-): Promise<number | undefined> {
-  const row = await db
-    .selectFrom('property_listings')
-    .select('id')
-    .where('source_slug', '=', sourceSlug)
-    .where('external_id', '=', externalId)
+/** Returns the listing of a job, the payload that it reflects, and its corrections. */
+function findCurrent(db: Kysely<Tables>, { sourceSlug, externalId }: Job) {
+  return db
+    .selectFrom('property_listings as listing')
+    .innerJoin('listing_payloads as current', joinSameListing)
+    .select(['listing.id', 'current.raw_id', 'current.corrections'])
+    .where('listing.source_slug', '=', sourceSlug)
+    .where('listing.external_id', '=', externalId)
     .executeTakeFirst();
-  return row?.id;
 }

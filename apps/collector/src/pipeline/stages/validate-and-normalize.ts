@@ -1,6 +1,6 @@
 import { requireOutput, type StageRun } from '../context.ts';
-import { extractListing, findRejectionReason } from '../extraction.ts';
 import { mergeFields } from '../merge.ts';
+import { extractListing, findRejectionReason } from '../extraction.ts';
 import { createInvalidResult, DONE_RESULT, SKIPPED_RESULT } from '../outcome.ts';
 
 /** Extracts the facts of the payload, unless an extraction exists. Ends the job if the payload is not a listing. */
@@ -15,10 +15,12 @@ export const validate: StageRun = async (context, { model }, signal) => {
   return earlierExtraction === undefined ? DONE_RESULT : SKIPPED_RESULT;
 };
 
-/** Merges the fields of the payload and the extraction, and resolves their place. */
+/** Merges the fields of the payload, the extraction and the corrections, and resolves their place. */
 export const normalize: StageRun = async (context) => {
+  const { job, outputs } = context;
   const payload = requireOutput(context, 'payload');
   const extractionRecord = requireOutput(context, 'extractionRecord');
-  Object.assign(context.outputs, mergeFields(context.job.rawId, payload, extractionRecord));
+  const corrections = requireOutput(context, 'storedCorrections');
+  Object.assign(outputs, mergeFields(job.rawId, payload, extractionRecord, corrections));
   return DONE_RESULT;
 };
