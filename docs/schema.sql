@@ -265,6 +265,44 @@ create table listing_images (
 );
 CREATE INDEX listing_images_sha256 ON public.listing_images USING btree (sha256);
 
+create table listing_index (
+  id bigint not null,
+  is_live boolean not null,
+  source_slug text not null,
+  deal_type text,
+  property_type text,
+  place_path integer[],
+  city_key text,
+  district_key text,
+  price numeric(16,2),
+  currency text,
+  price_per_m2 numeric,
+  price_before numeric(16,2),
+  price_changed_at timestamp with time zone,
+  area_total numeric(12,2),
+  rooms integer,
+  floor integer,
+  floors_total integer,
+  features text[] not null,
+  image_count integer not null default 0,
+  latitude double precision,
+  longitude double precision,
+  duplicate_group bigint,
+  created_at timestamp with time zone not null,
+  words tsvector not null,
+  stems tsvector,
+  stems_version integer not null default 0,
+  PRIMARY KEY (id)
+);
+CREATE INDEX listing_index_area ON public.listing_index USING btree (area_total, id) WHERE is_live;
+CREATE INDEX listing_index_duplicates ON public.listing_index USING btree (duplicate_group) WHERE (duplicate_group IS NOT NULL);
+CREATE INDEX listing_index_position ON public.listing_index USING btree (latitude, longitude) WHERE is_live;
+CREATE INDEX listing_index_price ON public.listing_index USING btree (currency, price, id) WHERE is_live;
+CREATE INDEX listing_index_price_fell ON public.listing_index USING btree (price_changed_at) WHERE (price < price_before);
+CREATE INDEX listing_index_price_per_m2 ON public.listing_index USING btree (currency, price_per_m2, id) WHERE is_live;
+CREATE INDEX listing_index_search ON public.listing_index USING gin (words, stems, listing_index_terms(id, is_live, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off);
+CREATE INDEX listing_index_stems_version ON public.listing_index USING btree (stems_version);
+
 create table listing_payloads (
   source_slug text not null,
   external_id text not null,
@@ -386,10 +424,9 @@ CREATE INDEX property_listings_city ON public.property_listings USING btree (cit
 CREATE INDEX property_listings_duplicate_group ON public.property_listings USING btree (duplicate_group) WHERE (duplicate_group IS NOT NULL);
 CREATE INDEX property_listings_nearest ON public.property_listings USING hnsw (embedding vector_cosine_ops) WITH (ef_construction='128');
 CREATE INDEX property_listings_of_source ON public.property_listings USING btree (source_slug, id) INCLUDE (archived_at);
-CREATE INDEX property_listings_terms ON public.property_listings USING gin (search_vector, listing_terms(id, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off) WHERE (archived_at IS NULL);
-CREATE INDEX property_listings_terms_archived ON public.property_listings USING gin (search_vector, listing_terms(id, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off) WHERE (archived_at IS NOT NULL);
 CREATE INDEX property_listings_unplaced ON public.property_listings USING btree (id) WHERE (place_status IS NULL);
 CREATE INDEX property_listings_unresolved_types ON public.property_listings USING btree (id) WHERE (property_type <> ALL (ARRAY['apartment'::text, 'house'::text, 'room'::text, 'land'::text, 'commercial'::text, 'garage'::text]));
+CREATE INDEX property_listings_words ON public.property_listings USING gin (search_vector);
 
 create table rate_limits (
   key character varying(255) not null,

@@ -19,4 +19,4 @@ export { analyzeQuery } from './search/query-analysis.ts';
 export { createSearchService } from './search/service.ts';
 export { expandUnknownWords, refreshVocabulary } from './search/vocabulary.ts';
 export { normalizeText } from './text.ts';
-export { MAX_RANKED_MATCHES } from './search/schemas.ts';
+export { MIN_RANKED_MATCHES } from './search/schemas.ts';

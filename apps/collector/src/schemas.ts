@@ -27,8 +27,9 @@ export function choice<const Words extends readonly string[]>(
 export const nullable = <Schema extends TSchema>(schema: Schema) =>
   Type.Union([schema, Type.Null()]);
 
+export const SOURCE_SLUG_PATTERN = '^[a-z0-9][a-z0-9_-]{0,63}$';
 export const sourceSlugSchema = Type.String({
-  pattern: '^[a-z0-9][a-z0-9_-]{0,63}$',
+  pattern: SOURCE_SLUG_PATTERN,
   description: 'Name of the source, which its first payload creates.',
 });
 

@@ -83,6 +83,37 @@ export type Tables = {
     created_at: Timestamp;
     updated_at: Timestamp;
   };
+  /** Row of each listing for searches, which triggers maintain (migration 0038). */
+  listing_index: Pick<
+    FieldColumns,
+    | 'deal_type'
+    | 'property_type'
+    | 'price'
+    | 'currency'
+    | 'area_total'
+    | 'rooms'
+    | 'floor'
+    | 'floors_total'
+    | 'features'
+    | 'latitude'
+    | 'longitude'
+  > & {
+    id: number;
+    is_live: boolean;
+    source_slug: string;
+    place_path: PlaceColumns['place_path'];
+    city_key: string | null;
+    district_key: string | null;
+    price_per_m2: number | null;
+    price_before: number | null;
+    price_changed_at: NullableTimestamp;
+    image_count: number;
+    duplicate_group: number | null;
+    created_at: Timestamp;
+    words: string;
+    stems: string | null;
+    stems_version: number;
+  };
   search_terms: {
     term: string;
     listings: number;

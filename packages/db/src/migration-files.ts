@@ -48,9 +48,12 @@ export async function readMigrations(
 /** Statement that runs outside a transaction, and the name of the index that it builds, if any. */
 type MigrationStatement = { statement: string; indexName: string | undefined };
 
-/** Pattern of statements that can be retried after an interruption, and that block neither readers nor writers. */
+/**
+ * Pattern of statements that can be retried after an interruption, and that block neither readers nor writers. A called
+ * procedure must commit in batches.
+ */
 const REPEATABLE_STATEMENT_PATTERN =
-  /^(?:create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\s+exists\s+(?<builds>[a-z_][a-z0-9_]*)\s|drop\s+index\s+concurrently\s+if\s+exists\s|analyze\s)/i;
+  /^(?:create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\s+exists\s+(?<builds>[a-z_][a-z0-9_]*)\s|drop\s+index\s+concurrently\s+if\s+exists\s|analyze\s|call\s)/i;
 
 /**
  * Splits a file that runs outside a transaction into statements.
@@ -66,7 +69,7 @@ export function splitStatements(sql: string): MigrationStatement[] {
       const match = REPEATABLE_STATEMENT_PATTERN.exec(`${statement} `);
       if (match === null) {
         throw new Error(
-          `"${statement.slice(0, 60)}" is neither "create index concurrently if not exists", nor "drop index concurrently if exists", nor "analyze"`,
+          `"${statement.slice(0, 60)}" is neither "create index concurrently if not exists", nor "drop index concurrently if exists", nor "analyze" or "call"`,
         );
       }
       return { statement, indexName: match.groups?.['builds'] };

@@ -25,6 +25,7 @@ import { FIELD_NAMES, getEmptyValue, getField, mapFields } from './fields.ts';
 import { joinSameListing } from './listing.ts';
 import { PROPERTY_TYPES } from './property-types.ts';
 import { getProvider, type Origins, type Provenance } from './provenance.ts';
+import { formatStems } from '../search/listing-stems.ts';
 
 /** Fields that determine the place of a listing. */
 const PLACE_FIELDS = ['city', 'district', 'address', 'title'] as const;
@@ -204,8 +205,9 @@ async function writeListing(
   row: ListingRow,
 ): Promise<void> {
   const columns = sql.join(Object.keys(row).map((column) => sql.ref(column)));
-  // The trigger of migration 0020 reads this setting.
-  await sql`select set_config('oselya.payload_again', 'true', true)`.execute(trx);
+  // The triggers of migrations 0020 and 0038 read these settings.
+  await sql`select set_config('oselya.payload_again', 'true', true),
+    set_config('oselya.stems', ${formatStems(row)}, true)`.execute(trx);
   await sql`
     update property_listings set updated_at = now(), (${columns}) = (
       select ${columns} from jsonb_populate_record(null::property_listings, ${JSON.stringify(row)}))

@@ -31,6 +31,7 @@ export const listingSchema = Type.Object({
   ...listingFieldSchemas,
   place: placeSchema,
   price_converted: convertedPriceSchema,
+  price_per_m2_converted: convertedPriceSchema,
   archived_at: nullable(timestampSchema),
   created_at: timestampSchema,
   updated_at: timestampSchema,
@@ -48,14 +49,16 @@ export function presentListing(listing: ListingRow, conversion?: Conversion): Li
   // Apart from these members, the row and the response differ only in the type of their timestamps.
   const values = Object.fromEntries(entries) as Omit<
     Listing,
-    'listing_id' | 'place' | 'price_converted'
+    'listing_id' | 'place' | 'price_converted' | 'price_per_m2_converted'
   >;
+  const pricePerM2 = row.price_per_m2 ?? computePricePerArea(row) ?? null;
   return {
     listing_id: id,
     ...values,
-    price_per_m2: row.price_per_m2 ?? computePricePerArea(row) ?? null,
+    price_per_m2: pricePerM2,
     place: presentPlace({ place_id, place_text, place_status }),
     price_converted: convertPrice(row, conversion),
+    price_per_m2_converted: convertPrice({ price: pricePerM2, currency: row.currency }, conversion),
   };
 }
 

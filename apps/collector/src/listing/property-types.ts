@@ -88,6 +88,17 @@ export function findPropertyType(text: string): PropertyType | undefined {
   return ROOM_COUNT_PATTERN.test(normalizedText) ? 'apartment' : undefined;
 }
 
+/** Returns the kinds of property with a word that begins with a text, or is one. */
+export function findPropertyTypesByPrefix(text: string): PropertyType[] {
+  const prefix = normalizeText(text);
+  const isPrefix = ([word]: [string, PropertyType]) => word.startsWith(prefix);
+  const types = [...VOCABULARY.words, ...VOCABULARY.beginnings]
+    .filter(isPrefix)
+    .map(([, type]) => type);
+  const namedType = findPropertyType(text);
+  return [...new Set(namedType === undefined ? types : [namedType, ...types])];
+}
+
 function lookUp(word: string, { words, beginnings }: Vocabulary): PropertyType | undefined {
   const type = words.get(word);
   if (type !== undefined) return type;

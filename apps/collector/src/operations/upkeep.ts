@@ -7,6 +7,7 @@ import type { ImageService } from '../images/image-service.ts';
 import { removeOldChanges, assignChangePositions } from '../listing/changes.ts';
 import { resolveStoredTypes } from '../listing/stored-types.ts';
 import { resolveStoredPlaces } from '../places/backfill.ts';
+import { computeStoredStems } from '../search/stored-stems.ts';
 import { refreshVocabulary } from '../search/vocabulary.ts';
 import type { Tables } from '../tables.ts';
 import type { ArchiveCheck } from './archive-check.ts';
@@ -82,6 +83,10 @@ export function startUpkeep(deps: {
     startTask('places', MINUTELY_SCHEDULE, async (taskSignal) => {
       const listings = await resolveStoredPlaces(db, taskSignal);
       if (listings > 0) log.info({ listings }, 'places of older listings were resolved');
+    }),
+    startTask('stems', MINUTELY_SCHEDULE, async (taskSignal) => {
+      const listings = await computeStoredStems(db, taskSignal);
+      if (listings > 0) log.info({ listings }, 'stems of listings were computed');
     }),
     startTask('search_terms', MINUTELY_SCHEDULE, (taskSignal) => refreshVocabulary(db, taskSignal)),
     startTask('all_search_terms', DAILY_SCHEDULE, (taskSignal) =>

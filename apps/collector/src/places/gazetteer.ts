@@ -151,6 +151,14 @@ function lookUp(name: string): Place[] {
 /** Finds the places that a filter by city names; all places of the name if nothing decides between them. */
 export const findFilterCities = (city: string): Place[] => resolvePlaces({ city });
 
+/** Returns the name by which a filter finds a place: with the region if other cities have the same name. */
+export function getFilterName(place: Place): string {
+  const name = place.names.uk;
+  const region = getAncestor(place, 'region')?.names.uk;
+  const isUnique = () => findFilterCities(name).every(({ id }) => id === place.id);
+  return place.kind !== 'city' || region === undefined || isUnique() ? name : `${name} (${region})`;
+}
+
 /** Finds the districts and raions that a filter by district names, in any city; other places if there are none. */
 export function findFilterDistricts(name: string): Place[] {
   const places = findDistricts(name);
@@ -316,4 +324,29 @@ function preferPopulousPlaces(places: Place[]): Place[] {
   const [largest, next] = places.toSorted((a, b) => getPopulation(b) - getPopulation(a));
   if (largest === undefined || next === undefined) return places;
   return getPopulation(largest) >= MIN_POPULATION_RATIO * getPopulation(next) ? [largest] : places;
+}
+
+/** Returns the cities and districts that meet a condition. */
+export function listCitiesAndDistricts(meets: (place: Place) => boolean): Place[] {
+  return [...getPlaceIndex().byId.values()].filter(
+    (place) => (place.kind === 'city' || place.kind === 'district') && meets(place),
+  );
+}
+
+/**
+ * Finds the cities, districts and regions with a name that begins with a text: names in this spelling before names in
+ * another one, and the most populous places first.
+ */
+export function findPlacesByPrefix(text: string, limit: number): Place[] {
+  const [prefix, latinPrefix] = [normalizeText(text), createLatinKey(text)];
+  const entries = [...getPlaceIndex().byKey];
+  const findByPrefix = (start: string) =>
+    entries.flatMap(([key, places]) => (key.startsWith(start) ? places : []));
+  const getWeight = ({ kind, population = 0 }: Place) => (kind === 'region' ? 1 : population);
+  const places = [prefix, ...(latinPrefix.length >= 2 ? [latinPrefix] : [])].flatMap((start) =>
+    findByPrefix(start)
+      .filter(({ kind }) => kind === 'city' || kind === 'district' || kind === 'region')
+      .toSorted((a, b) => getWeight(b) - getWeight(a)),
+  );
+  return [...new Set(places)].slice(0, limit);
 }

@@ -1,5 +1,6 @@
 import { expressionBuilder, type Expression, type Kysely, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
+import { parseTime } from '../ingest/payload.ts';
 import { findPropertyType, PROPERTY_TYPES } from '../listing/property-types.ts';
 import {
   type Conversion,
@@ -15,10 +16,14 @@ import {
 } from '../places/gazetteer.ts';
 import type { Tables } from '../tables.ts';
 import { normalizeText } from '../text.ts';
-import type { SearchFilters } from './schemas.ts';
+import type { SearchFilters } from './filter-schemas.ts';
+import { type Area, createBox, createCircle, whereInArea } from './position.ts';
 
-/** Filters with a search's resolved property type and currency. A price filter needs a conversion. */
-export type ResolvedFilters = SearchFilters & { conversion?: Conversion | undefined };
+/** Filters with a search's resolved property types and currency. A price filter needs a conversion. */
+export type ResolvedFilters = Omit<SearchFilters, 'property_type'> & {
+  property_type?: string[] | undefined;
+  conversion?: Conversion | undefined;
+};
 
 const PRICE_FILTERS = [
   ['price', 'price_min', 'price_max'],
@@ -27,36 +32,35 @@ const PRICE_FILTERS = [
 const RANGE_FILTERS = [
   ['rooms', 'rooms_min', 'rooms_max'],
   ['area_total', 'area_min', 'area_max'],
+  ['floor', 'floor_min', 'floor_max'],
 ] as const;
 
-type RangeColumn = (typeof RANGE_FILTERS)[number][0] | 'price';
+type RangeColumn = 'rooms' | 'area_total' | 'price';
 type ValueColumn = 'deal_type' | 'property_type' | 'source_slug';
 type KeyColumn = 'city_key' | 'district_key';
+type Bounds = { min: number | undefined; max: number | undefined };
 
 type BoundName = (typeof PRICE_FILTERS | typeof RANGE_FILTERS)[number][1 | 2];
 
 function listRangeFilters<Column extends string>(
   ranges: readonly (readonly [column: Column, min: BoundName, max: BoundName])[],
-  filters: SearchFilters,
-) {
+  filters: ResolvedFilters,
+): (Bounds & { column: Column })[] {
   return ranges
     .map(([column, min, max]) => ({ column, min: filters[min], max: filters[max] }))
     .filter(({ min, max }) => min !== undefined || max !== undefined);
 }
 
-/** Returns the exact-match filters by column. */
-function listValueFilters(filters: SearchFilters): [column: ValueColumn, value: string][] {
+/** Returns the alternative values of each exact-match filter by column. */
+function listValueFilters(filters: ResolvedFilters): [column: ValueColumn, values: string[]][] {
   const { deal_type, property_type, source_slug } = filters;
-  const values: Record<ValueColumn, string | undefined> = {
-    deal_type,
-    property_type,
-    source_slug,
-  };
-  // The keys are those of `values`.
-  return Object.entries(values).filter(([, value]) => value !== undefined) as [
-    ValueColumn,
-    string,
-  ][];
+  return (
+    [
+      ['deal_type', deal_type],
+      ['property_type', property_type],
+      ['source_slug', source_slug],
+    ] as const
+  ).flatMap(([column, value]) => (value === undefined ? [] : [[column, [value].flat()]]));
 }
 
 /** Places that a filter names, and the normalized names by which listings without a known place are found. */
@@ -69,7 +73,7 @@ const PLACE_FILTERS = [
 ] as const;
 
 /** Returns the filters by place. Each has alternative values, and names match in any spelling. */
-function listPlaceFilters(filters: SearchFilters): PlaceFilter[] {
+function listPlaceFilters(filters: ResolvedFilters): PlaceFilter[] {
   return PLACE_FILTERS.flatMap(([name, keyColumn, findPlaces]) => {
     const value = filters[name];
     if (value === undefined) return [];
@@ -85,44 +89,64 @@ function listPlaceFilters(filters: SearchFilters): PlaceFilter[] {
 }
 
 /**
- * Resolves the property type and the currency of filters.
+ * Resolves the property types and the currency of filters.
  * @throws ProblemError `validation_failed` with each empty range, an unknown property type, or a currency without a rate.
  */
 export async function resolveFilters(
   db: Kysely<Tables>,
   filters: SearchFilters,
+  { needsConversion = false }: { needsConversion?: boolean } = {},
 ): Promise<ResolvedFilters & { currency: string }> {
-  const errors = [...PRICE_FILTERS, ...RANGE_FILTERS]
-    .filter(([, min, max]) => (filters[min] ?? -Infinity) > (filters[max] ?? Infinity))
-    .map(([, min, max]) => ({ path: `body/${min}`, message: `must not be above ${max}` }));
-  const propertyType =
-    filters.property_type === undefined ? undefined : findPropertyType(filters.property_type);
-  if (filters.property_type !== undefined && propertyType === undefined) {
+  const errors = listRangeErrors(filters);
+  const types = filters.property_type === undefined ? [] : [filters.property_type].flat();
+  const propertyTypes = types.map(findPropertyType);
+  if (propertyTypes.includes(undefined)) {
     const message = `must be ${PROPERTY_TYPES.join(', ')}, or a word for one of them`;
     errors.push({ path: 'body/property_type', message });
   }
   if (errors.length > 0) throw problem('validation_failed', { errors });
   const { currency = getDefaultCurrency(filters.deal_type) } = filters;
   const isConverted =
-    filters.currency !== undefined || listRangeFilters(PRICE_FILTERS, filters).length > 0;
+    needsConversion ||
+    filters.currency !== undefined ||
+    listRangeFilters(PRICE_FILTERS, { ...filters, property_type: undefined }).length > 0;
   const path = filters.currency === undefined ? undefined : 'body/currency';
   return {
     ...filters,
     currency,
-    ...(propertyType !== undefined && { property_type: propertyType }),
+    property_type:
+      types.length === 0 ? undefined : propertyTypes.filter((type) => type !== undefined),
     ...(isConverted && { conversion: await readConversion(db, currency, path) }),
   };
 }
 
+function listRangeErrors(filters: SearchFilters): { path: string; message: string }[] {
+  const { bounding_box: box } = filters;
+  const ranges = [...PRICE_FILTERS, ...RANGE_FILTERS].map(
+    ([, min, max]) => [min, max, filters[min], filters[max]] as const,
+  );
+  const boxRanges = box === undefined ? [] : listBoxRanges(box);
+  return [...ranges, ...boxRanges]
+    .filter(([, , from, to]) => (from ?? -Infinity) > (to ?? Infinity))
+    .map(([min, max]) => ({ path: `body/${min}`, message: `must not be above ${max}` }));
+}
+
+const listBoxRanges = ({ south, west, north, east }: NonNullable<SearchFilters['bounding_box']>) =>
+  [
+    ['bounding_box/south', 'bounding_box/north', south, north],
+    ['bounding_box/west', 'bounding_box/east', west, east],
+  ] as const;
+
 /**
- * Returns the SQL condition of the filters on `property_listings`. A listing without a price, or in a currency without a
- * rate, matches no price range, and the same applies to rooms and area. Contract 4, Search.
+ * Returns the SQL condition of the filters on `listing_index`. A listing without a price, or in a currency without a
+ * rate, matches no price range, and the same applies to the other ranges. Contract 4, Search.
  */
 export function whereFilters(filters: ResolvedFilters): Expression<SqlBool> {
-  const eb = expressionBuilder<Tables, 'property_listings'>();
-  const conditions: Expression<SqlBool>[] = [
-    ...listValueFilters(filters).map(([column, value]) => eb(column, '=', value)),
+  const eb = expressionBuilder<Tables, 'listing_index'>();
+  const conditions = [
+    ...listValueFilters(filters).map(([column, values]) => eb(column, 'in', values)),
     ...listPriceConditions(filters, sql.ref('price')),
+    ...listOtherConditions(filters),
   ];
   for (const { placeIds, keyColumn, keys } of listPlaceFilters(filters)) {
     const isInPlace = sql<SqlBool>`place_path && ${placeIds}::integer[]`;
@@ -138,8 +162,33 @@ export function whereFilters(filters: ResolvedFilters): Expression<SqlBool> {
     if (min !== undefined) conditions.push(eb(column, '>=', min));
     if (max !== undefined) conditions.push(eb(column, '<=', max));
   }
-  if (filters.include_archived !== true) conditions.push(eb('archived_at', 'is', null));
+  if (filters.include_archived !== true) conditions.push(sql<SqlBool>`is_live`);
   return eb.and(conditions);
+}
+
+/** Returns the conditions of the filters that have no terms in the index. */
+function listOtherConditions(filters: ResolvedFilters): Expression<SqlBool>[] {
+  const { not_first_floor, not_last_floor, features, has_images } = filters;
+  const { price_fell_since: fellSince, first_seen_since: seenSince } = filters;
+  const conditions: (Expression<SqlBool> | false | undefined)[] = [
+    not_first_floor === true && sql`floor > 1`,
+    not_last_floor === true && sql`floor < floors_total`,
+    features && sql`features @> ${features.map((feature) => feature.trim().toLowerCase())}::text[]`,
+    has_images !== undefined && sql`(image_count > 0) = ${has_images}`,
+    fellSince !== undefined &&
+      sql`price_changed_at >= ${parseTime(fellSince)} and price < price_before`,
+    seenSince !== undefined && sql`created_at >= ${parseTime(seenSince)}`,
+    ...listAreas(filters).map(whereInArea),
+  ];
+  return conditions.filter((condition) => condition !== false && condition !== undefined);
+}
+
+/** Returns the areas of the filters by position. */
+export function listAreas({ bounding_box: box, near }: ResolvedFilters): Area[] {
+  return [
+    ...(box === undefined ? [] : [createBox(box)]),
+    ...(near === undefined ? [] : [createCircle(near)]),
+  ];
 }
 
 /** Returns the condition of each price filter, which compares each currency with its own bounds. */
@@ -147,12 +196,9 @@ function listPriceConditions(
   filters: ResolvedFilters,
   price: Expression<unknown>,
 ): Expression<SqlBool>[] {
-  const eb = expressionBuilder<Tables, 'property_listings'>();
+  const eb = expressionBuilder<Tables, 'listing_index'>();
   return listRangeFilters(PRICE_FILTERS, filters).map(({ column, ...range }) => {
-    const amount =
-      column === 'price'
-        ? price
-        : sql`coalesce(price_per_m2, round(price / nullif(area_total, 0), 2))`;
+    const amount = column === 'price' ? price : sql.ref('price_per_m2');
     const bounds = filters.conversion === undefined ? [] : convertBounds(filters.conversion, range);
     return eb.or(
       bounds.map(({ currency, min, max }) => {
@@ -165,7 +211,7 @@ function listPriceConditions(
   });
 }
 
-/** Sizes of bands and blocks. The SQL function `listing_terms` uses the same numbers. */
+/** Sizes of bands and blocks. The SQL function `listing_index_terms` uses the same numbers. */
 const IDS_PER_BAND = 2 ** 10;
 const BANDS_PER_BLOCK = 2 ** 5;
 
@@ -178,8 +224,8 @@ const MAX_INDEXED_AMOUNT = 1e14;
 /** Relative tolerance, larger than any rounding error of a logarithm, and much smaller than a step. */
 const ROUNDING_TOLERANCE = 1e-9;
 
-/** Filter terms in the search indexes. PostgreSQL uses an index only if this expression equals the indexed one. */
-const FILTER_TERMS = sql`listing_terms(id, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)`;
+/** Filter terms in the search index. PostgreSQL uses the index only if this expression equals the indexed one. */
+const FILTER_TERMS = sql`listing_index_terms(id, is_live, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)`;
 
 const TERM_PREFIXES: Record<ValueColumn | KeyColumn | RangeColumn, string> = {
   deal_type: 'deal',
@@ -192,55 +238,39 @@ const TERM_PREFIXES: Record<ValueColumn | KeyColumn | RangeColumn, string> = {
   rooms: 'rooms',
 };
 
-/** Returns the band of a listing: listings with adjacent IDs share a term in the search indexes. */
-export function getBand(id: number): number {
-  return Math.floor(id / IDS_PER_BAND);
-}
+const hasAnyTerm = (terms: readonly string[]) => sql<SqlBool>`${FILTER_TERMS} && ${terms}::text[]`;
 
-/** Returns the lowest listing ID in a band. */
-export function getFirstIdOfBand(band: number): number {
-  return band * IDS_PER_BAND;
-}
+/** Returns the ID of the first listing in the band of a listing. Listings with adjacent IDs share a band. */
+export const getBandStart = (id: number): number => Math.floor(id / IDS_PER_BAND) * IDS_PER_BAND;
 
 /**
- * Returns the conditions of the partial indexes that a search reads: live listings, and archived listings if
- * requested.
- */
-export function listIndexConditions(filters: SearchFilters): Expression<SqlBool>[] {
-  const liveCondition = sql<SqlBool>`archived_at is null`;
-  return filters.include_archived === true
-    ? [liveCondition, sql<SqlBool>`archived_at is not null`]
-    : [liveCondition];
-}
-
-/**
- * Returns the condition of the filters within a partial index; equivalent to `whereFilters`, but with terms that the
- * index evaluates. Exact bounds are compared with `+ 0`, which keeps the planner from also reading a slow price index.
+ * Returns the condition of the filters by terms of the search index; equivalent to `whereFilters`. Exact bounds are
+ * compared with `+ 0`, which keeps the planner from also reading a slow price index.
  */
 export function whereFilterTerms(filters: ResolvedFilters): Expression<SqlBool> {
-  const eb = expressionBuilder<Tables, 'property_listings'>();
-  const conditions: Expression<SqlBool>[] = [];
-  const valueTerms = listValueFilters(filters).map(
-    ([column, value]) => `${TERM_PREFIXES[column]}:${value}`,
-  );
-  if (valueTerms.length > 0)
-    conditions.push(sql<SqlBool>`${FILTER_TERMS} @> ${valueTerms}::text[]`);
+  const eb = expressionBuilder<Tables, 'listing_index'>();
+  const conditions = [
+    ...listPriceConditions(filters, sql`price + 0`),
+    ...listOtherConditions(filters),
+    ...listValueFilters(filters).map(([column, values]) =>
+      hasAnyTerm(values.map((value) => `${TERM_PREFIXES[column]}:${value}`)),
+    ),
+  ];
+  if (filters.include_archived !== true) conditions.push(hasAnyTerm(['live']));
   for (const { placeIds, keyColumn, keys } of listPlaceFilters(filters)) {
     const keyTerms =
       keyColumn === undefined ? [] : keys.map((key) => `${TERM_PREFIXES[keyColumn]}:${key}`);
-    const terms = [...keyTerms, ...placeIds.map((id) => `place:${id}`)];
-    conditions.push(sql<SqlBool>`${FILTER_TERMS} && ${terms}::text[]`);
+    conditions.push(hasAnyTerm([...keyTerms, ...placeIds.map((id) => `place:${id}`)]));
   }
   const { price_min, price_max, conversion } = filters;
   if (conversion !== undefined && (price_min !== undefined || price_max !== undefined)) {
     const bounds = convertBounds(conversion, { min: price_min, max: price_max });
-    const terms = new Set(bounds.flatMap((range) => buildRangeTerms('price', range)));
-    conditions.push(sql<SqlBool>`${FILTER_TERMS} && ${[...terms]}::text[]`);
+    conditions.push(
+      hasAnyTerm([...new Set(bounds.flatMap((range) => buildRangeTerms('price', range)))]),
+    );
   }
-  conditions.push(...listPriceConditions(filters, sql`price + 0`));
   for (const { column, min, max } of listRangeFilters(RANGE_FILTERS, filters)) {
-    const terms = buildRangeTerms(column, { min, max });
-    conditions.push(sql<SqlBool>`${FILTER_TERMS} && ${terms}::text[]`);
+    if (column !== 'floor') conditions.push(hasAnyTerm(buildRangeTerms(column, { min, max })));
     const value = sql`${sql.ref(column)} + 0`;
     if (min !== undefined) conditions.push(sql<SqlBool>`${value} >= ${min}`);
     if (max !== undefined) conditions.push(sql<SqlBool>`${value} <= ${max}`);
@@ -250,7 +280,7 @@ export function whereFilterTerms(filters: ResolvedFilters): Expression<SqlBool> 
 
 function buildRangeTerms(
   column: RangeColumn,
-  { min = 0, max = MAX_INDEXED_AMOUNT }: { min: number | undefined; max: number | undefined },
+  { min = 0, max = MAX_INDEXED_AMOUNT }: Bounds,
 ): string[] {
   const firstStep = computeStep(column, Math.max(0, min) * (1 - ROUNDING_TOLERANCE));
   const lastStep = computeStep(
@@ -265,8 +295,20 @@ function computeStep(column: RangeColumn, value: number): number {
   return Math.floor(5 * Math.log(value + 1));
 }
 
-/** Returns the condition that a listing is in one of the bands, including both ends. */
-export function whereInBands(firstBand: number, lastBand: number): Expression<SqlBool> {
+/** Range of IDs, including both ends. The first is the start of a band (`getBandStart`). */
+export type IdRange = { firstId: number; lastId: number };
+
+/** Number of terms above which an index reads a range of IDs no faster by terms. */
+const MAX_RANGE_TERMS = 2000;
+
+/** Returns the condition that a listing may have an ID of the range, by terms of the search index. */
+export function whereIdTerms({ firstId, lastId }: IdRange): Expression<SqlBool> {
+  if (lastId - firstId > MAX_RANGE_TERMS * BANDS_PER_BLOCK * IDS_PER_BAND)
+    return sql<SqlBool>`true`;
+  const [firstBand, lastBand] = [
+    Math.floor(firstId / IDS_PER_BAND),
+    Math.floor(lastId / IDS_PER_BAND),
+  ];
   // Each whole block has one term, so a wide range needs few terms.
   const firstBlock = Math.ceil(firstBand / BANDS_PER_BLOCK);
   const endBlock = Math.max(firstBlock, Math.floor((lastBand + 1) / BANDS_PER_BLOCK));
@@ -278,17 +320,7 @@ export function whereInBands(firstBand: number, lastBand: number): Expression<Sq
           ...buildTerms('block', firstBlock, endBlock - 1),
           ...buildTerms('band', endBlock * BANDS_PER_BLOCK, lastBand),
         ];
-  return sql<SqlBool>`${FILTER_TERMS} && ${terms}::text[]`;
-}
-
-/** Returns the condition that a listing is in one of the `count` newest bands. */
-export function whereInNewestBands(
-  newestId: Expression<unknown>,
-  count: number,
-): Expression<SqlBool> {
-  const newestBand = sql`${newestId} / ${IDS_PER_BAND}::bigint`;
-  return sql<SqlBool>`${FILTER_TERMS} && array(
-    select 'band:' || (${newestBand} - age) from generate_series(0, ${count}::bigint - 1) as age)`;
+  return hasAnyTerm(terms);
 }
 
 function buildTerms(prefix: string, from: number, to: number): string[] {

@@ -70,6 +70,10 @@ function collectTerms(fields: StemFields): Map<string, string[]> {
   return positionsByTerm;
 }
 
+/** Returns the stems of a listing with their version, as the trigger of `listing_index` reads them (migration 0038). */
+export const formatStems = (fields: StemFields): string =>
+  `${STEMS_VERSION};${createStems(fields)}`;
+
 function listFactTerms(fields: StemFields): string[] {
   const { deal_type, property_type, price, rooms, floor, floors_total, area_total } = fields;
   const counts = Object.entries({ rooms, floor, floors: floors_total });

@@ -1,14 +1,10 @@
 import { formatVector } from '@oselya/db';
 import { type ModelClient, ModelError } from '@oselya/model';
-import { type Expression, expressionBuilder, type Kysely, sql, type SqlBool } from 'kysely';
+import { type Kysely, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
-import {
-  listIndexConditions,
-  type ResolvedFilters,
-  whereFilters,
-  whereFilterTerms,
-} from './filters.ts';
+import { estimateListings } from './estimate.ts';
+import { type ResolvedFilters, whereFilters, whereFilterTerms } from './filters.ts';
 
 export type QueryEmbedder = Pick<ModelClient, 'embed'>;
 
@@ -59,7 +55,7 @@ export async function findNearest(db: Kysely<Tables>, query: NearestQuery): Prom
     exactSearchThreshold = DEFAULT_EXACT_SEARCH_THRESHOLD,
     maxExactCandidates = DEFAULT_MAX_EXACT_CANDIDATES,
   } = query;
-  const { listingCount, matchCount } = await estimateListings(db, filters);
+  const { listingCount, matchCount } = await estimateListings(db, whereFilters(filters));
   const expectedVisits = (limit * listingCount) / Math.max(1, matchCount);
   const isExactCheaper =
     exactSearchThreshold > 0 && matchCount <= expectedVisits * DISTANCES_PER_INDEX_VISIT;
@@ -74,46 +70,29 @@ export async function findNearest(db: Kysely<Tables>, query: NearestQuery): Prom
     : searchExactly(db, query);
 }
 
-type QueryPlan = { 'QUERY PLAN': [{ Plan: { Plans: { 'Plan Rows': number }[] } }] };
-
-/** Returns the planner's estimates of all and of matching listings, because counting is slow. */
-async function estimateListings(
-  db: Kysely<Tables>,
-  filters: ResolvedFilters,
-): Promise<{ listingCount: number; matchCount: number }> {
-  const listings = db.selectFrom('property_listings').select('id');
-  const query = listings.unionAll(listings.where(whereFilters(filters)));
-  const { rows } = await sql<QueryPlan>`explain (format json) ${query}`.execute(db);
-  const [listingCount = 0, matchCount = 0] =
-    rows[0]?.['QUERY PLAN'][0].Plan.Plans.map((plan) => plan['Plan Rows']) ?? [];
-  return { listingCount, matchCount: Math.min(listingCount, matchCount) };
+/** Returns the condition that a row of `property_listings` has an embedding to compare. */
+function whereComparable({ embeddingModel, excludedId, newestId }: NearestQuery) {
+  const conditions = [
+    sql`embedding is not null`,
+    ...(excludedId === undefined ? [] : [sql`property_listings.id <> ${excludedId}::bigint`]),
+    ...(newestId === undefined ? [] : [sql`property_listings.id <= ${newestId}::bigint`]),
+    ...(embeddingModel === null
+      ? []
+      : [sql`(embedding_model = ${embeddingModel} or embedding_model is null)`]),
+  ];
+  return sql<SqlBool>`${sql.join(conditions, sql` and `)}`;
 }
 
-function whereCandidate(query: NearestQuery): Expression<SqlBool> {
-  const { embeddingModel, excludedId, newestId } = query;
-  const eb = expressionBuilder<Tables, 'property_listings'>();
-  const conditions: Expression<SqlBool>[] = [eb('embedding', 'is not', null)];
-  if (excludedId !== undefined) conditions.push(eb('id', '<>', excludedId));
-  if (newestId !== undefined) conditions.push(eb('id', '<=', newestId));
-  if (embeddingModel !== null) {
-    conditions.push(
-      eb.or([eb('embedding_model', '=', embeddingModel), eb('embedding_model', 'is', null)]),
-    );
-  }
-  return eb.and(conditions);
-}
-
-/** Computes all distances. `materialized` keeps the planner from using the index. */
+/** Computes all distances. `materialized` keeps the planner from using the vector index. */
 async function searchExactly(db: Kysely<Tables>, query: NearestQuery): Promise<Neighbour[]> {
   const { vector, limit, filters } = query;
-  const indexQueries = listIndexConditions(filters).map(
-    (indexCondition) => sql`
-      select id, embedding <=> ${vector}::vector as distance, duplicate_group as "group"
-      from property_listings
-      where ${indexCondition} and ${whereFilterTerms(filters)} and ${whereCandidate(query)}`,
-  );
   const { rows } = await sql<Neighbour>`
-    with candidates as materialized (${sql.join(indexQueries, sql` union all `)})
+    with matches as materialized (
+      select id, duplicate_group from listing_index where ${whereFilterTerms(filters)}),
+    candidates as materialized (
+      select id, embedding <=> ${vector}::vector as distance, matches.duplicate_group as "group"
+      from matches join property_listings using (id)
+      where ${whereComparable(query)})
     select id, distance, "group" from candidates
     where distance <> 'NaN' order by distance, id limit ${limit}
   `.execute(db);
@@ -121,8 +100,8 @@ async function searchExactly(db: Kysely<Tables>, query: NearestQuery): Promise<N
 }
 
 /**
- * Searches the index in relaxed order, because strict order misses one near neighbour in twenty with selective filters.
- * The settings are local to the transaction. The search reads them, so PostgreSQL applies them first.
+ * Searches the vector index in relaxed order, because strict order misses one near neighbour in twenty with selective
+ * filters. The settings are local to the transaction. The search reads them, so PostgreSQL applies them first.
  */
 async function searchIndex(
   db: Kysely<Tables>,
@@ -137,8 +116,10 @@ async function searchIndex(
     cross join lateral (
       select id, embedding <=> ${vector}::vector as distance, duplicate_group as "group"
       from property_listings
-      where setting.scan = 'relaxed_order' and setting.view <> ''
-        and ${whereFilters(filters)} and ${whereCandidate(query)}
+      where setting.scan = 'relaxed_order' and setting.view <> '' and ${whereComparable(query)}
+        and exists (
+          select from listing_index
+          where listing_index.id = property_listings.id and ${whereFilters(filters)} offset 0)
       order by distance, id limit ${limit}) as neighbour
     order by distance, id`.execute(db);
   return rows;

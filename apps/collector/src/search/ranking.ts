@@ -1,143 +1,218 @@
 import { type Expression, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
 import type { Tables } from '../tables.ts';
+import { estimateListings } from './estimate.ts';
 import {
-  getBand,
-  getFirstIdOfBand,
-  whereInBands,
-  whereFilterTerms,
-  whereInNewestBands,
-  listIndexConditions,
+  getBandStart,
+  type IdRange,
   type ResolvedFilters,
+  whereFilters,
+  whereFilterTerms,
+  whereIdTerms,
 } from './filters.ts';
+import { MIN_RANKED_MATCHES } from './schemas.ts';
 
 /** Listing with its rank and its group of likely duplicates. */
 export type Hit = { id: number; rank: number; group: number | null };
-
-/** Hits, and the ID of the newest listing that the search considered. */
-export type RankedHits = { hits: Hit[]; newestId: number };
 
 /** Compares hits: higher ranks first, then newer listings. */
 export function compareByRank(a: Omit<Hit, 'group'>, b: Omit<Hit, 'group'>): number {
   return b.rank - a.rank || b.id - a.id;
 }
 
+/** Words that a search looks for, as conditions and as a rank on `listing_index`. */
 export type WordQuery = {
-  /** Normalized query with at least one word. */
-  text: string;
-  filters: ResolvedFilters;
-  maxMatches: number;
-  /** Excludes listings with a larger ID. Any number is allowed, because it comes from a client's cursor. */
-  newestId?: number | undefined;
+  /** Column with the words of the listings. */
+  column: 'words' | 'stems';
+  query: RawBuilder<unknown>;
+  /** Rank of a match, as a `real`. */
+  rank: RawBuilder<number>;
+  /** Query on `stems` for listings with all words in the title. */
+  titleQuery?: RawBuilder<unknown> | undefined;
 };
 
-/** Number of ID bands that the first query reads. */
-const FIRST_QUERY_BANDS = 2;
-/** Bounds for the bands that a query adds, relative to the bands read so far. */
-const BAND_GROWTH = { min: 0.5, max: 256 };
-/** Maximum number of bands that a query for the oldest listings names. */
-const MAX_NAMED_LAST_BANDS = 2048;
-/**
- * Maximum number of bands that a query names, about 300 terms. The index compares each term with all others, so 65,000
- * terms take 6 s for ten matches. Beyond this number, matches are rare, and one query reads the remaining bands.
- */
-const MAX_NAMED_BANDS = 2 ** 13;
-/** Safety factor for the estimated number of bands, because matches are spread unevenly. */
-const SAFETY_FACTOR = 1.25;
-
-/**
- * Finds the newest listings that contain all words, at most `maxMatches`, and ranks them by cover density. Reads the
- * newest ID bands first, then more bands, depending on the number of matches. A frequent word costs little, and a rare
- * word costs one more query. There are at most about 25 queries.
- */
-export async function rankMatches(db: Kysely<Tables>, query: WordQuery): Promise<RankedHits> {
-  const { newestId, hits } = await findNewestMatches(db, query);
-  const newestBand = getBand(newestId);
-  let firstBand = Math.max(0, newestBand + 1 - FIRST_QUERY_BANDS);
-  while (firstBand > 0 && hits.length < query.maxMatches) {
-    const [bandsRead, hitCount] = [newestBand + 1 - firstBand, hits.length];
-    const bandCount = countNextBands({ bandsRead, hitCount, maxMatches: query.maxMatches });
-    const bandRange = { firstBand: Math.max(0, firstBand - bandCount), endBand: firstBand };
-    const limit = query.maxMatches - hitCount;
-    hits.push(...(await findMatches(db, { ...query, newestId, bandRange, limit })));
-    firstBand = bandRange.firstBand;
-  }
-  return { hits: hits.toSorted(compareByRank), newestId };
-}
-
-/** Returns the number of bands to read next. The lower bound matters if all matches so far are recent. */
-function countNextBands(progress: { bandsRead: number; hitCount: number; maxMatches: number }) {
-  const { bandsRead, hitCount, maxMatches } = progress;
-  const estimatedBands =
-    hitCount === 0 ? Infinity : (bandsRead * (maxMatches - hitCount) * SAFETY_FACTOR) / hitCount;
-  const bandCount = Math.ceil(
-    Math.min(Math.max(estimatedBands, bandsRead * BAND_GROWTH.min), bandsRead * BAND_GROWTH.max),
-  );
-  return bandsRead < MAX_NAMED_BANDS ? Math.min(bandCount, MAX_NAMED_BANDS) : Infinity;
-}
-
-/**
- * Finds the matches in the newest bands and the newest ID in one query. A client's cursor supplies `newestId`, so the
- * query limits it to the last ID.
- */
-async function findNewestMatches(
-  db: Kysely<Tables>,
-  { text, filters, maxMatches, newestId }: WordQuery,
-): Promise<{ newestId: number; hits: Hit[] }> {
-  const lastId = sql`coalesce((select max(id) from property_listings), 0)`;
-  const searchedId = newestId === undefined ? lastId : sql`least(${newestId}::bigint, ${lastId})`;
-  const bandCondition = sql<SqlBool>`${whereInNewestBands(sql`(select id from newest)`, FIRST_QUERY_BANDS)}
-    and id + 0 <= (select id from newest)`;
-  const { rows } = await sql<{ newestId: number; matches: MatchRow[] }>`
-    with newest as materialized (select ${searchedId} as id)
-    select newest.id as "newestId", (${selectMatches({ text, filters, bandCondition, limit: maxMatches })}) as matches
-    from newest`.execute(db);
-  const { newestId: id, matches } = rows[0] ?? { newestId: 0, matches: [] };
-  return { newestId: id, hits: matches.map(toHit) };
-}
-
-async function findMatches(
-  db: Kysely<Tables>,
-  options: WordQuery & {
-    newestId: number;
-    bandRange: { firstBand: number; endBand: number };
-    limit: number;
-  },
-): Promise<Hit[]> {
-  const { text, filters, newestId, bandRange, limit } = options;
-  const { firstBand, endBand } = bandRange;
-  const shouldNameBands = firstBand > 0 || endBand <= MAX_NAMED_LAST_BANDS;
-  const bandCondition = sql<SqlBool>`${shouldNameBands ? whereInBands(firstBand, endBand - 1) : sql`true`}
-    and id + 0 >= ${getFirstIdOfBand(firstBand)} and id + 0 < ${getFirstIdOfBand(endBand)} and id + 0 <= ${newestId}`;
-  const { rows } = await sql<{ matches: MatchRow[] }>`
-    select (${selectMatches({ text, filters, bandCondition, limit })}) as matches`.execute(db);
-  return (rows[0]?.matches ?? []).map(toHit);
-}
-
-type MatchRow = [id: number, rank: number, group: number | null];
-
-const toHit = ([id, rank, group]: MatchRow): Hit => ({ id, rank, group });
-
-/**
- * Returns the query for the newest matches as one JSON value. `id + 0`, here and above, keeps the planner from
- * scanning the ID index, which would read the words of every listing.
- */
-function selectMatches(options: {
-  text: string;
+/** Search by words. */
+export type RankedSearch = {
+  words: WordQuery;
   filters: ResolvedFilters;
-  bandCondition: Expression<SqlBool>;
-  limit: number;
-}): RawBuilder<MatchRow[]> {
-  const { text, filters, bandCondition, limit } = options;
-  const tsQuery = sql`plainto_tsquery('simple', ${text})`;
-  const indexQueries = listIndexConditions(filters).map(
-    (indexCondition) => sql`(
-      select id, ts_rank_cd(search_vector, ${tsQuery}) as rank, duplicate_group
-      from property_listings
-      where ${indexCondition} and search_vector @@ ${tsQuery} and ${whereFilterTerms(filters)} and ${bandCondition}
-      order by id + 0 desc limit ${limit})`,
+  /** Shows only the best listing of each group of likely duplicates. */
+  shouldFold?: boolean;
+  /** Number of matches to rank together at least; `MIN_RANKED_MATCHES` by default. */
+  minRankedMatches?: number | undefined;
+};
+
+/**
+ * Listings that are ranked together. If a search has more matches than can be ranked at once, blocks follow each other:
+ * first listings with all words in the title, then the rest; each from the newest to the oldest.
+ */
+export type Block = IdRange & {
+  part: 'all' | 'title' | 'rest';
+  /** ID of the newest listing when the search began: newer ones would shift the ranks of later pages. */
+  newestId: number;
+  /** Number of matches in earlier blocks. */
+  countBefore: number;
+};
+
+/** Position in a ranking: a block, and its last shown hit. */
+export type Position = { block: Block; lastHit?: Omit<Hit, 'group'> | undefined };
+
+export type RankedPage = {
+  hits: Hit[];
+  /** Number of matches in the blocks up to this page. */
+  matchCount: number;
+  isLowerBound: boolean;
+  newestId: number;
+  /** Position after the last hit. Undefined on the last page. */
+  next?: Position;
+};
+
+/** Size of a block relative to the minimum, because matches are spread unevenly. */
+const BLOCK_SIZE_FACTOR = 1.25;
+/** Estimated number of matches that are still ranked in one block, relative to the minimum. */
+export const MAX_SINGLE_BLOCK_FACTOR = 2;
+
+/**
+ * Returns a page of the matches, ranked by cover density. At least the `MIN_RANKED_MATCHES` first matches are ranked
+ * together, and every match is on some page.
+ * @param start Position after the previous page.
+ * @param maxId Without a start, excludes listings with a larger ID.
+ */
+export async function rankPage(
+  db: Kysely<Tables>,
+  search: RankedSearch,
+  limit: number,
+  start?: Position,
+  maxId?: number,
+): Promise<RankedPage> {
+  const newestId = await readNewestId(db, start?.block.newestId ?? maxId);
+  let position =
+    start === undefined
+      ? { block: await createFirstBlock(db, search, newestId) }
+      : { ...start, block: limitBlock(start.block, newestId) };
+  const hits: Hit[] = [];
+  for (;;) {
+    const { block } = position;
+    const missingCount = limit - hits.length;
+    const { hits: blockHits, count } = await rankBlock(db, search, position, missingCount + 1);
+    const widerBlock =
+      position.lastHit === undefined ? widen(block, count, search.minRankedMatches) : undefined;
+    if (widerBlock !== undefined) {
+      position = { block: widerBlock };
+      continue;
+    }
+    const matchCount = block.countBefore + count;
+    const nextBlock = createNextBlock(block, matchCount);
+    const result = { hits, matchCount, newestId, isLowerBound: nextBlock !== undefined };
+    hits.push(...blockHits.slice(0, missingCount));
+    if (blockHits.length > missingCount)
+      return { ...result, next: { block, lastHit: toPosition(hits.at(-1)) } };
+    if (nextBlock === undefined) return result;
+    if (hits.length === limit) return { ...result, next: { block: nextBlock } };
+    position = { block: nextBlock };
+  }
+}
+
+const toPosition = (hit: Hit | undefined) => hit && { rank: hit.rank, id: hit.id };
+
+async function createFirstBlock(
+  db: Kysely<Tables>,
+  { filters, words, minRankedMatches = MIN_RANKED_MATCHES }: RankedSearch,
+  newestId: number,
+): Promise<Block> {
+  const condition = sql<SqlBool>`${whereFilters(filters)} and ${whereWords(words)}`;
+  const { matchCount } = await estimateListings(db, condition);
+  const block = { part: 'all', firstId: 0, lastId: newestId, newestId, countBefore: 0 } as const;
+  if (matchCount <= minRankedMatches * MAX_SINGLE_BLOCK_FACTOR) return block;
+  const span = (newestId * minRankedMatches * BLOCK_SIZE_FACTOR) / matchCount;
+  const firstId = getBandStart(Math.max(0, newestId - span));
+  // Few of the listings have all words in the title, so the block of these is much wider.
+  return words.titleQuery === undefined
+    ? { ...block, part: 'rest', firstId }
+    : { ...block, part: 'title', firstId: getBandStart(Math.max(0, newestId - span * 4)) };
+}
+
+/** Reads the ID of the newest listing up to a limit. A client's cursor supplies the limit, so it may be any number. */
+async function readNewestId(db: Kysely<Tables>, maxId?: number): Promise<number> {
+  const { rows } = await sql<{ id: number }>`
+    select coalesce(max(id), 0) as id from listing_index`.execute(db);
+  return Math.min(rows[0]?.id ?? 0, maxId ?? Infinity);
+}
+
+/** Limits the IDs of a client's block to those that exist, so that no query names a huge number of bands. */
+function limitBlock(block: Block, newestId: number): Block {
+  const lastId = Math.min(block.lastId, newestId);
+  return { ...block, lastId, newestId, firstId: getBandStart(Math.min(block.firstId, lastId)) };
+}
+
+/** Returns a block with more listings if a block has too few matches. */
+function widen(
+  block: Block,
+  count: number,
+  minRankedMatches = MIN_RANKED_MATCHES,
+): Block | undefined {
+  if (count >= minRankedMatches || block.firstId === 0) return undefined;
+  const span = block.lastId + 1 - block.firstId;
+  const factor = Math.max(2, (minRankedMatches * BLOCK_SIZE_FACTOR) / Math.max(1, count));
+  return { ...block, firstId: getBandStart(Math.max(0, block.lastId + 1 - span * factor)) };
+}
+
+/** Returns the block after a block, as wide as this one. Undefined after the last one. */
+function createNextBlock(block: Block, countBefore: number): Block | undefined {
+  const { part, newestId } = block;
+  if (block.firstId === 0 && part !== 'title') return undefined;
+  const lastId = block.firstId === 0 ? newestId : block.firstId - 1;
+  const span = block.lastId - block.firstId;
+  return {
+    part: block.firstId === 0 ? 'rest' : part,
+    firstId: getBandStart(Math.max(0, lastId - span)),
+    lastId,
+    newestId,
+    countBefore,
+  };
+}
+
+const whereWords = ({ column, query }: WordQuery) => sql<SqlBool>`${sql.ref(column)} @@ ${query}`;
+
+/** Counts and ranks the matches of a block, and returns the first hits after the position. */
+async function rankBlock(
+  db: Kysely<Tables>,
+  { words, filters, shouldFold = false }: RankedSearch,
+  { block, lastHit }: Position,
+  limit: number,
+): Promise<{ hits: Hit[]; count: number }> {
+  const matches = shouldFold
+    ? sql`(select distinct on (coalesce("group", -id)) * from matches
+        order by coalesce("group", -id), rank desc, id desc)`
+    : sql`matches`;
+  const isAfter =
+    lastHit === undefined
+      ? sql`true`
+      : sql`(rank, id) < (${lastHit.rank}::real, ${lastHit.id}::bigint)`;
+  const { rows } = await sql<{ hits: [number, number, number | null][]; count: number }>`
+    with matches as materialized (
+      select id, ${words.rank} as rank, duplicate_group as "group"
+      from listing_index
+      where ${whereWords(words)} and ${whereFilterTerms(filters)} and ${whereInBlock(block, words)}),
+    shown as materialized (select * from ${matches} as shown)
+    select (select count(*)::integer from shown) as count, (
+      select coalesce(json_agg(json_build_array(id, rank, "group") order by rank desc, id desc), '[]')
+      from (select * from shown where ${isAfter} order by rank desc, id desc limit ${limit}) as best) as hits`.execute(
+    db,
   );
-  return sql`
-    select coalesce(json_agg(json_build_array(id, rank, duplicate_group)), '[]')
-    from (select * from (${sql.join(indexQueries, sql` union all `)}) as part
-      order by id desc limit ${limit}) as match`;
+  const { hits, count } = rows[0] ?? { hits: [], count: 0 };
+  return { hits: hits.map(([id, rank, group]) => ({ id, rank, group })), count };
+}
+
+/** Returns the condition that a listing is in a block. `id + 0` keeps the planner from scanning the ID index. */
+function whereInBlock(block: Block, { titleQuery }: WordQuery): Expression<SqlBool> {
+  const { part, firstId, lastId, newestId } = block;
+  const isNotNewer = sql<SqlBool>`id + 0 <= ${lastId}::bigint`;
+  const isInTitle = sql`stems @@ ${titleQuery ?? sql`''`}`;
+  const conditions = [
+    isNotNewer,
+    ...(firstId === 0 ? [] : [sql<SqlBool>`id + 0 >= ${firstId}::bigint`]),
+    ...(firstId === 0 && lastId === newestId ? [] : [whereIdTerms({ firstId, lastId })]),
+    ...(part === 'title' ? [isInTitle] : []),
+    ...(part === 'rest' && titleQuery !== undefined ? [sql`(${isInTitle}) is not true`] : []),
+  ];
+  return sql<SqlBool>`${sql.join(conditions, sql` and `)}`;
 }

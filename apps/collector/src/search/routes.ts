@@ -14,12 +14,40 @@ import {
   matchesRequestSchema,
   type MatchesResponse,
   matchesResponseSchema,
-  MAX_RANKED_MATCHES,
+  MIN_RANKED_MATCHES,
   type SimilarSearchRequest,
   createSimilarSearchRequestSchema,
   type SimilarSearchResponse,
   similarSearchResponseSchema,
 } from './schemas.ts';
+import {
+  browse,
+  type BrowseRequest,
+  browseRequestSchema,
+  type BrowseResponse,
+  browseResponseSchema,
+} from './browse.ts';
+import {
+  countFacets,
+  type FacetsRequest,
+  facetsRequestSchema,
+  type FacetsResponse,
+  facetsResponseSchema,
+} from './facets.ts';
+import {
+  findPoints,
+  type PointsRequest,
+  pointsRequestSchema,
+  type PointsResponse,
+  pointsResponseSchema,
+} from './points.ts';
+import {
+  suggest,
+  type SuggestRequest,
+  suggestRequestSchema,
+  type SuggestResponse,
+  suggestResponseSchema,
+} from './suggest.ts';
 import { createSearchService, type SearchDeps } from './service.ts';
 
 export type SearchRouteDeps = SearchDeps & {
@@ -37,8 +65,7 @@ const createRouteOptions = (limit: RateLimit) => ({
 });
 
 /**
- * Registers `POST /search/fulltext`, `/search/similar`, `/search/hybrid` and `/search/matches`. Specification 001,
- * Endpoints; Contract 4, Search.
+ * Registers the routes of search. Specification 001, Endpoints; Contract 4, Search.
  */
 export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
   const { limits, metrics } = deps;
@@ -51,6 +78,14 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
     similarSearchResponseSchema,
     matchesRequestSchema,
     matchesResponseSchema,
+    browseRequestSchema,
+    browseResponseSchema,
+    facetsRequestSchema,
+    facetsResponseSchema,
+    pointsRequestSchema,
+    pointsResponseSchema,
+    suggestRequestSchema,
+    suggestResponseSchema,
   ];
   for (const schema of schemas) app.addSchema(schema);
 
@@ -78,8 +113,9 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
         ...baseSchema,
         summary: 'Search listings by their words',
         description:
-          `Ranks the ${MAX_RANKED_MATCHES} newest listings that match, best first. If more listings match, ` +
-          'the older listings are not found and `total.relation` is `gte`: narrow the search by filters.',
+          `Ranks all matches, best first. If there are more than about ${MIN_RANKED_MATCHES * 2}, \`total.relation\` is ` +
+          '`gte`, and pages go on from the best listings with all words in the title to the rest, newest first in ' +
+          `blocks of at least ${MIN_RANKED_MATCHES}.`,
         body: fulltextBody,
         response: {
           200: fulltextResponse,
@@ -117,8 +153,8 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
         ...baseSchema,
         summary: 'Search listings by words and meaning',
         description:
-          `Fuses the ${HYBRID_DEPTH} best listings by words (ranked as in the full-text search) with ` +
-          `the ${HYBRID_DEPTH} nearest by meaning.`,
+          `Fuses the ${HYBRID_DEPTH} best listings by exact words (ranked as in the full-text search), the ` +
+          `${HYBRID_DEPTH} best by stems, synonyms and facts in three languages, and the ${HYBRID_DEPTH} nearest by meaning.`,
         body: fulltextBody,
         response: {
           200: fulltextResponse,
@@ -150,5 +186,74 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
       },
     },
     ({ body }) => measureSearch('matches', searchService.matches(body)),
+  );
+
+  app.post(
+    '/search/browse',
+    {
+      ...createRouteOptions(limits.fulltext),
+      schema: {
+        ...baseSchema,
+        summary: 'List listings without words, in an order',
+        description: 'Pages go on through all matches.',
+        body: createRef<BrowseRequest>('BrowseRequest'),
+        response: {
+          200: createRef<BrowseResponse>('BrowseResponse'),
+          ...problemResponses(400, 401, 403, 413, 415, 422, 429, 503),
+        },
+      },
+    },
+    ({ body }) => measureSearch('browse', browse(deps.db, body)),
+  );
+
+  app.post(
+    '/search/facets',
+    {
+      ...createRouteOptions(limits.fulltext),
+      schema: {
+        ...baseSchema,
+        summary: 'Count the matches of a search by the values of its filters',
+        body: createRef<FacetsRequest>('FacetsRequest'),
+        response: {
+          200: createRef<FacetsResponse>('FacetsResponse'),
+          ...problemResponses(400, 401, 403, 413, 415, 422, 429, 503),
+        },
+      },
+    },
+    ({ body }) => measureSearch('facets', countFacets(deps.db, body)),
+  );
+
+  app.post(
+    '/search/points',
+    {
+      ...createRouteOptions(limits.fulltext),
+      schema: {
+        ...baseSchema,
+        summary: 'Cluster the matches of a search on a map',
+        body: createRef<PointsRequest>('PointsRequest'),
+        response: {
+          200: createRef<PointsResponse>('PointsResponse'),
+          ...problemResponses(400, 401, 403, 413, 415, 422, 429, 503),
+        },
+      },
+    },
+    ({ body }) => measureSearch('points', findPoints(deps.db, body)),
+  );
+
+  app.post(
+    '/search/suggest',
+    {
+      ...createRouteOptions(limits.fulltext),
+      schema: {
+        ...baseSchema,
+        summary: 'Suggest filters whose names begin with a text',
+        body: createRef<SuggestRequest>('SuggestRequest'),
+        response: {
+          200: createRef<SuggestResponse>('SuggestResponse'),
+          ...problemResponses(400, 401, 403, 413, 415, 422, 429, 503),
+        },
+      },
+    },
+    ({ body }) => measureSearch('suggest', Promise.resolve(suggest(body))),
   );
 }

@@ -1,14 +1,14 @@
-import { createHash } from 'node:crypto';
-import { createCursorCodec } from '@oselya/kit';
-import { type Expression, type Kysely, sql, type SqlBool } from 'kysely';
+import { type Kysely, sql, type SqlBool } from 'kysely';
 import { Type } from 'typebox';
 import { problem } from '../errors.ts';
-import { type Listing, listingColumns, presentListing } from '../listing/listing.ts';
-import { MAX_ID } from '../schemas.ts';
+import { choice, MAX_ID } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { normalizeText } from '../text.ts';
+import { defineSearchCursor } from './cursor.ts';
+import type { SearchFilters } from './filter-schemas.ts';
 import { type ResolvedFilters, resolveFilters, whereFilters } from './filters.ts';
 import { highlight } from './highlight.ts';
+import { type HitOptions, loadHits } from './hits.ts';
 import {
   type QueryEmbedder,
   embedQuery,
@@ -18,13 +18,9 @@ import {
   type QueryVector,
   toUnitVector,
 } from './nearest.ts';
-import {
-  compareByRank,
-  type Hit,
-  type RankedHits,
-  rankMatches,
-  type WordQuery,
-} from './ranking.ts';
+import { analyzeQuery, type QueryAnalysis } from './query-analysis.ts';
+import type { QueryLimits } from './query-limits.ts';
+import { compareByRank, type Hit, rankPage } from './ranking.ts';
 import {
   DEFAULT_LIMIT,
   type FulltextSearchRequest,
@@ -32,18 +28,15 @@ import {
   HYBRID_DEPTH,
   type MatchesRequest,
   type MatchesResponse,
-  MAX_NAMED_DUPLICATES,
-  MAX_RANKED_MATCHES,
-  type SearchFilters,
   type SimilarSearchRequest,
   type SimilarSearchResponse,
 } from './schemas.ts';
+import { expandUnknownWords } from './vocabulary.ts';
+import { createExactQuery, createStemQuery } from './word-queries.ts';
 
 export type SearchDeps = { db: Kysely<Tables>; model: QueryEmbedder };
 
 type WithoutDuration<Response> = Omit<Response, 'took_ms'>;
-
-type Ranking = RankedHits & { isLowerBound: boolean };
 
 /** Constant of reciprocal rank fusion. With a smaller constant, the first positions dominate. Contract 4, Search. */
 const FUSION_CONSTANT = 60;
@@ -53,87 +46,72 @@ const READ_GROWTH_FACTOR = 2;
 /** Maximum number of neighbours to read for a page without duplicates; also the maximum of `ef_search`. */
 const MAX_NEIGHBOURS_READ = 1000;
 
+/** Number of hits below which a search by stems also finds listings without one of the words. */
+const MIN_STEM_HITS = 20;
+/** Number of words of a query that a search by stems considers. */
+const MAX_STEM_GROUPS = 8;
+
+const EMPTY_PAGE = {
+  items: [],
+  total: { value: 0, relation: 'eq' as const },
+  next_cursor: null,
+};
+
 /**
  * Creates the search service. The signal of a search aborts when the client disconnects. A query without words finds
  * nothing. The model is called before the database, so that no connection is held during the call. Contract 4, Search.
  */
 export function createSearchService({ db, model }: SearchDeps) {
-  async function rankByWords(query: Omit<WordQuery, 'maxMatches'>): Promise<Ranking> {
-    const ranking = await rankMatches(db, { ...query, maxMatches: MAX_RANKED_MATCHES });
-    return { ...ranking, isLowerBound: ranking.hits.length >= MAX_RANKED_MATCHES };
+  /** Presents hits of a search by words, with their matched words marked if requested. */
+  async function presentHits(hits: readonly Hit[], options: HitOptions, markedText?: string) {
+    const words = markedText === undefined ? undefined : new Set(markedText.split(' '));
+    const results = await loadHits(db, hits, options);
+    return results.map(({ hit, result }) => {
+      const { title, description } = result.listing;
+      const listingText = title === null ? description : `${title}\n${description}`;
+      const highlightField = words && { highlight: highlight(listingText, words) };
+      return { ...result, rank: hit.rank, ...highlightField };
+    });
   }
 
-  async function rankByWordsAndMeaning(
-    query: Omit<WordQuery, 'maxMatches'>,
+  /**
+   * Ranks listings by the stems of a query. If few have all its words, those follow that lack some. At most the heaviest
+   * words count.
+   */
+  async function rankByStems(
+    query: QueryAnalysis,
+    filters: ResolvedFilters,
+    maxId: number | undefined,
+  ): Promise<Hit[]> {
+    const allGroups = await expandUnknownWords(db, query.groups);
+    const groups = allGroups.toSorted((a, b) => b.weight - a.weight).slice(0, MAX_STEM_GROUPS);
+    let hits: Hit[] = [];
+    for (let missing = 0; missing < groups.length && hits.length < MIN_STEM_HITS; missing += 1) {
+      const search = { words: createStemQuery(groups, missing), filters };
+      ({ hits } = await rankPage(db, search, HYBRID_DEPTH, undefined, maxId));
+    }
+    return hits;
+  }
+
+  /** Ranks listings by exact words, stems and meaning, and fuses the three rankings. */
+  async function rankHybrid(
+    { text, maxId }: { text: string; maxId: number | undefined },
+    analysis: QueryAnalysis,
+    filters: ResolvedFilters,
     queryVector: QueryVector,
-  ): Promise<Ranking> {
-    const [wordRanking, neighbours] = await Promise.all([
-      rankByWords(query),
-      findNearest(db, {
-        ...queryVector,
-        filters: query.filters,
-        limit: HYBRID_DEPTH,
-        newestId: query.newestId,
-      }),
+  ) {
+    const exactSearch = { words: createExactQuery(text), filters };
+    const [exact, stemHits, neighbours] = await Promise.all([
+      rankPage(db, exactSearch, HYBRID_DEPTH, undefined, maxId),
+      rankByStems(analysis, filters, maxId),
+      findNearest(db, { ...queryVector, filters, limit: HYBRID_DEPTH, newestId: maxId }),
     ]);
-    const { newestId } = wordRanking;
-    const wordHits = wordRanking.hits.slice(0, HYBRID_DEPTH);
-    // A listing that was added between the two queries must not appear on any page.
-    const visibleNeighbours = neighbours.filter(({ id }) => id <= newestId);
-    const isLowerBound = Math.max(wordHits.length, neighbours.length) >= HYBRID_DEPTH;
-    return { hits: fuseRankings([wordHits, visibleNeighbours]), newestId, isLowerBound };
-  }
-
-  async function searchRanked(
-    kind: 'fulltext' | 'hybrid',
-    request: FulltextSearchRequest,
-    signal?: AbortSignal,
-  ): Promise<WithoutDuration<FulltextSearchResponse>> {
-    const {
-      query,
-      limit = DEFAULT_LIMIT,
-      cursor,
-      highlight: shouldHighlight,
-      ...searchOptions
-    } = request;
-    const { fold_duplicates: shouldFold = false, ...requestedFilters } = searchOptions;
-    const filters = await resolveFilters(db, requestedFilters);
-    const { currency } = filters;
-    const normalizedQuery = normalizeText(query);
-    const searchHash = hashSearch(requestedFilters, kind, normalizedQuery, shouldFold);
-    const cursorPosition = cursor === undefined ? undefined : readCursor(searchHash, cursor);
-    if (normalizedQuery === '')
-      return { items: [], total: { value: 0, relation: 'eq' }, currency, next_cursor: null };
-
-    const wordQuery = { text: normalizedQuery, filters, newestId: cursorPosition?.newestId };
-    const ranking =
-      signal === undefined
-        ? await rankByWords(wordQuery)
-        : await rankByWordsAndMeaning(wordQuery, await embedQuery(model, query, signal));
-    const { newestId, isLowerBound } = ranking;
-    const hits = shouldFold ? foldGroups(ranking.hits) : ranking.hits;
-    const remainingHits =
-      cursorPosition === undefined
-        ? hits
-        : hits.filter((hit) => compareByRank(cursorPosition, hit) < 0);
-    const page = remainingHits.slice(0, limit);
-    const lastHit = remainingHits.length > limit ? page.at(-1) : undefined;
-    const words = shouldHighlight === true ? new Set(normalizedQuery.split(' ')) : undefined;
-    const results = await loadResults(db, page, filters, shouldFold);
-    return {
-      items: results.map(({ hit, ...result }) => {
-        const { title, description } = result.listing;
-        const listingText = title === null ? description : `${title}\n${description}`;
-        const highlightField = words && { highlight: highlight(listingText, words) };
-        return { ...result, rank: hit.rank, ...highlightField };
-      }),
-      total: { value: hits.length, relation: isLowerBound ? 'gte' : 'eq' },
-      currency,
-      next_cursor:
-        lastHit === undefined
-          ? null
-          : cursorCodec.write({ search: searchHash, rank: lastHit.rank, id: lastHit.id, newestId }),
-    };
+    const rankings = [exact.hits, stemHits, neighbours];
+    const isLowerBound = rankings.some((ranking) => ranking.length >= HYBRID_DEPTH);
+    // A listing that was added between the queries must not appear on any page.
+    const isKnown = ({ id }: { id: number }) => id <= exact.newestId;
+    const hits = fuseRankings(rankings.map((ranking) => ranking.filter(isKnown)));
+    return { hits, newestId: exact.newestId, isLowerBound };
   }
 
   /** Reads more neighbours until the page is full or the maximum is reached. */
@@ -154,15 +132,62 @@ export function createSearchService({ db, model }: SearchDeps) {
      * @throws ProblemError `validation_failed` if a filter is invalid, or if the cursor is invalid or belongs to
      *   a different search.
      */
-    fulltext: (request: FulltextSearchRequest) => searchRanked('fulltext', request),
+    async fulltext(
+      request: FulltextSearchRequest,
+    ): Promise<WithoutDuration<FulltextSearchResponse>> {
+      const { text, limit, shouldFold, markedText, requestedFilters } = readRequest(request);
+      const cursor = createFulltextCursor(requestedFilters, 'fulltext', text, shouldFold);
+      const position = cursor.read(request.cursor);
+      const filters = await resolveFilters(db, requestedFilters);
+      const { currency } = filters;
+      if (text === '') return { ...EMPTY_PAGE, currency };
+      const words = createExactQuery(text);
+      const page = await rankPage(db, { words, filters, shouldFold }, limit, position);
+      return {
+        items: await presentHits(page.hits, { ...filters, shouldFold }, markedText),
+        total: { value: page.matchCount, relation: page.isLowerBound ? 'gte' : 'eq' },
+        currency,
+        next_cursor: page.next === undefined ? null : cursor.write(page.next),
+      };
+    },
 
     /**
-     * Fuses the rankings by words and by meaning: a listing scores 1 / (60 + position) in each (reciprocal rank
-     * fusion).
+     * Fuses the rankings by exact words, stems and meaning: a listing scores 1 / (60 + position) in each (reciprocal rank
+     * fusion). Limits of price and area in the query are filters, unless the request has one of the kind.
      * @throws ProblemError `validation_failed`, `model_unavailable`, `model_failed`.
      */
-    hybrid: (request: FulltextSearchRequest, signal: AbortSignal) =>
-      searchRanked('hybrid', request, signal),
+    async hybrid(
+      request: FulltextSearchRequest,
+      signal: AbortSignal,
+    ): Promise<WithoutDuration<FulltextSearchResponse>> {
+      const { text, limit, shouldFold, markedText, requestedFilters } = readRequest(request);
+      const cursor = createHybridCursor(requestedFilters, 'hybrid', text, shouldFold);
+      const position = cursor.read(request.cursor);
+      const analysis = analyzeQuery(request.query);
+      const understood = selectUnderstood(analysis.limits, requestedFilters);
+      const filters = await resolveFilters(db, { ...requestedFilters, ...understood });
+      const { currency } = filters;
+      if (text === '') return { ...EMPTY_PAGE, currency };
+      const queryVector = await embedQuery(model, request.query, signal);
+      const exact = { text, maxId: position?.newestId };
+      const ranking = await rankHybrid(exact, analysis, filters, queryVector);
+      const { newestId } = ranking;
+      const hits = shouldFold ? foldGroups(ranking.hits) : ranking.hits;
+      const remainingHits =
+        position === undefined ? hits : hits.filter((hit) => compareByRank(position, hit) < 0);
+      const page = remainingHits.slice(0, limit);
+      const lastHit = remainingHits.length > limit ? page.at(-1) : undefined;
+      return {
+        items: await presentHits(page, { ...filters, shouldFold }, markedText),
+        total: { value: hits.length, relation: ranking.isLowerBound ? 'gte' : 'eq' },
+        currency,
+        ...(Object.keys(understood).length > 0 && { understood }),
+        next_cursor:
+          lastHit === undefined
+            ? null
+            : cursor.write({ rank: lastHit.rank, id: lastHit.id, newestId }),
+      };
+    },
 
     /**
      * Finds the listings nearest to a text, an embedding or another listing.
@@ -193,9 +218,9 @@ export function createSearchService({ db, model }: SearchDeps) {
       const neighbours = await (shouldFold
         ? findFoldedNeighbours(nearestQuery)
         : findNearest(db, nearestQuery));
-      const results = await loadResults(db, neighbours, filters, shouldFold);
+      const results = await loadHits(db, neighbours, { ...filters, shouldFold });
       return {
-        items: results.map(({ hit, ...result }) => ({ ...result, distance: hit.distance })),
+        items: results.map(({ hit, result }) => ({ ...result, distance: hit.distance })),
         currency,
       };
     },
@@ -207,19 +232,32 @@ export function createSearchService({ db, model }: SearchDeps) {
     async matches(request: MatchesRequest): Promise<WithoutDuration<MatchesResponse>> {
       const { ids, query, ...requestedFilters } = request;
       const filters = await resolveFilters(db, requestedFilters);
-      const { currency, conversion } = filters;
-      const normalizedQuery = query === undefined ? undefined : normalizeText(query);
-      if (normalizedQuery === '') return { items: [], currency };
-      const wordCondition = sql<boolean>`search_vector @@ plainto_tsquery('simple', ${normalizedQuery})`;
+      const { currency } = filters;
+      const text = query === undefined ? undefined : normalizeText(query);
+      if (text === '') return { items: [], currency };
       const condition =
-        normalizedQuery === undefined
+        text === undefined
           ? whereFilters(filters)
-          : sql<SqlBool>`${whereFilters(filters)} and ${wordCondition}`;
-      const listingsById = await loadListings(db, ids, { condition, conversion });
-      const listings = ids.flatMap((id) => listingsById.get(id) ?? []);
-      return { items: listings.map((listing) => ({ listing })), currency };
+          : sql<SqlBool>`${whereFilters(filters)} and words @@ ${createExactQuery(text).query}`;
+      const hits = await loadHits(
+        db,
+        ids.map((id) => ({ id })),
+        { ...filters, condition },
+      );
+      return { items: hits.map(({ result }) => result), currency };
     },
   };
+}
+
+/** Returns the limits of a query that the filters of its request do not set. */
+function selectUnderstood(limits: QueryLimits, filters: SearchFilters): QueryLimits {
+  const hasPrice = filters.price_min !== undefined || filters.price_max !== undefined;
+  const hasArea = filters.area_min !== undefined || filters.area_max !== undefined;
+  const isFree = (name: string) =>
+    name === 'currency'
+      ? filters.currency === undefined && !hasPrice
+      : !(name.startsWith('price') ? hasPrice : hasArea);
+  return Object.fromEntries(Object.entries(limits).filter(([name]) => isFree(name)));
 }
 
 function fuseRankings(rankings: readonly (readonly Omit<Hit, 'rank'>[])[]): Hit[] {
@@ -247,96 +285,39 @@ function foldGroups<FoundHit extends { group: number | null }>(
 }
 
 const idSchema = Type.Integer({ minimum: 0, maximum: MAX_ID });
-const cursorError = {
-  path: 'body/cursor',
-  message: 'must be the next_cursor of a page of the same search',
-};
-
-/**
- * Codec for the search hash and the last hit, whose ID breaks ties between ranks. `newestId` excludes newer listings,
- * which would shift the ranks of later pages.
- */
-const cursorCodec = createCursorCodec(
+const hitSchema = Type.Object(
+  { rank: Type.Number(), id: idSchema },
+  { additionalProperties: false },
+);
+const createFulltextCursor = defineSearchCursor(
   Type.Object(
-    { search: Type.String(), rank: Type.Number(), id: idSchema, newestId: idSchema },
+    {
+      block: Type.Object(
+        {
+          part: choice(['all', 'title', 'rest']),
+          firstId: idSchema,
+          lastId: idSchema,
+          newestId: idSchema,
+          countBefore: idSchema,
+        },
+        { additionalProperties: false },
+      ),
+      lastHit: Type.Optional(hitSchema),
+    },
     { additionalProperties: false },
   ),
-  cursorError,
+);
+/** `newestId` excludes newer listings, which would shift the ranks of later pages. */
+const createHybridCursor = defineSearchCursor(
+  Type.Object({ ...hitSchema.properties, newestId: idSchema }, { additionalProperties: false }),
 );
 
-/** Reads a cursor. Throws ProblemError `validation_failed` if it is invalid or belongs to a different search. */
-function readCursor(searchHash: string, encodedCursor: string) {
-  const cursor = cursorCodec.read(encodedCursor);
-  if (cursor?.search !== searchHash) throw problem('validation_failed', { errors: [cursorError] });
-  return cursor;
-}
-
-/** Returns a hash of a search, which does not depend on the order of the filters. */
-function hashSearch(filters: SearchFilters, ...parts: readonly unknown[]): string {
-  const json = JSON.stringify(filters, Object.keys(filters).toSorted());
-  const hash = createHash('sha256').update(JSON.stringify([json, ...parts]));
-  return hash.digest('base64url').slice(0, 16);
-}
-
-/** Loads the listings of hits in the same order. With `shouldFold`, adds the other members of each group. */
-async function loadResults<FoundHit extends { id: number; group: number | null }>(
-  db: Kysely<Tables>,
-  hits: readonly FoundHit[],
-  filters: ResolvedFilters,
-  shouldFold: boolean,
-): Promise<{ hit: FoundHit; listing: Listing; duplicates?: number[] }[]> {
-  const ids = hits.map((hit) => hit.id);
-  const listings = await loadListings(db, ids, filters);
-  const groups = hits.flatMap(({ group }) => group ?? []);
-  const groupMembers = shouldFold ? await listGroupMembers(db, groups, filters) : undefined;
-  return hits.flatMap((hit) => {
-    const listing = listings.get(hit.id);
-    if (listing === undefined) return [];
-    if (groupMembers === undefined) return [{ hit, listing }];
-    const group = (hit.group === null ? undefined : groupMembers.get(hit.group)) ?? [];
-    const duplicates = group.filter((id) => id !== hit.id).slice(0, MAX_NAMED_DUPLICATES);
-    return [{ hit, listing, duplicates }];
-  });
-}
-
-/** Returns the listings with these IDs that meet a condition, by ID, with converted prices. */
-async function loadListings(
-  db: Kysely<Tables>,
-  ids: readonly number[],
-  {
-    condition = sql`true`,
-    conversion,
-  }: { condition?: Expression<SqlBool> } & Pick<ResolvedFilters, 'conversion'>,
-): Promise<Map<number, Listing>> {
-  if (ids.length === 0) return new Map();
-  const rows = await db
-    .selectFrom('property_listings')
-    .select(listingColumns)
-    .where('id', 'in', ids)
-    .where(condition)
-    .execute();
-  return new Map(rows.map((row) => [row.id, presentListing(row, conversion)]));
-}
-
-/**
- * Returns the IDs of the first listings of groups of likely duplicates, by group, including listings that the search
- * did not find. Archived listings are included only if the search includes them.
- */
-async function listGroupMembers(
-  db: Kysely<Tables>,
-  groups: readonly number[],
-  { include_archived = false }: SearchFilters,
-): Promise<Map<number, number[]>> {
-  if (groups.length === 0) return new Map();
-  // Select one more than the maximum, because the hit itself may be among them.
-  const { rows } = await sql<{ group: number; ids: number[] }>`
-    select requested.id as "group", (
-      select coalesce(jsonb_agg(id order by id), '[]') from (
-        select id from property_listings
-        where duplicate_group = requested.id and (${include_archived} or archived_at is null)
-        order by id limit ${MAX_NAMED_DUPLICATES + 1}) as member) as ids
-    from unnest(${[...new Set(groups)]}::bigint[]) as requested (id)`.execute(db);
-  return new Map(rows.map(({ group, ids }) => [group, ids]));
+/** Returns the parts of a search by words. `markedText` has the words to mark. */
+function readRequest(request: FulltextSearchRequest) {
+  const { query, limit = DEFAULT_LIMIT, cursor: _cursor, highlight: isMarked, ...rest } = request;
+  const { fold_duplicates: shouldFold = false, ...requestedFilters } = rest;
+  const text = normalizeText(query);
+  return { text, limit, shouldFold, requestedFilters, markedText: isMarked ? text : undefined };
 }
 
 async function loadVector(

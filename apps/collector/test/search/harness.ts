@@ -1,6 +1,7 @@
 import { formatVector } from '@oselya/db';
 import { openTestDatabase } from '@oselya/testing/database';
 import { createRateLimit } from '@oselya/kit';
+import type { Kysely } from 'kysely';
 import { Registry } from 'prom-client';
 import { getMigrateOptions } from '../../src/database.ts';
 import { guardRoutes } from '../../src/access/guard.ts';
@@ -23,8 +24,16 @@ export type ListingSeed = Partial<{
   price: number;
   /** UAH by default if there is a price. */
   currency: string | null;
+  price_per_m2: number;
   rooms: number;
   area_total: number;
+  floor: number;
+  floors_total: number;
+  features: string[];
+  latitude: number;
+  longitude: number;
+  created_at: string;
+  duplicate_group: number;
   source_slug: string;
   embedding: number[];
   embedding_model: string;
@@ -94,7 +103,7 @@ export async function openSearch() {
         archived_at: archived === true ? '2026-01-02T03:04:05Z' : null,
         attributes: '{}',
         phones: [],
-        features: [],
+        features: seed.features ?? [],
       };
     });
     const insertedRows = await db
@@ -106,7 +115,9 @@ export async function openSearch() {
   }
 
   /** Starts a server with the search routes and without API keys. */
-  async function serve(options: { model?: SearchRouteDeps['model']; perMinute?: number } = {}) {
+  async function serve(
+    options: { db?: Kysely<Tables>; model?: SearchRouteDeps['model']; perMinute?: number } = {},
+  ) {
     const { perMinute = 0, ...deps } = options;
     const registry = new Registry();
     const app = await createTestServer();

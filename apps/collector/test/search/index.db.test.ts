@@ -6,7 +6,8 @@ import { sql } from 'kysely';
 import { readConversion } from '../../src/money/conversion.ts';
 import { type ResolvedFilters, whereFilters } from '../../src/search/filters.ts';
 import { findNearest } from '../../src/search/nearest.ts';
-import { rankMatches } from '../../src/search/ranking.ts';
+import { rankPage, type RankedPage, type RankedSearch } from '../../src/search/ranking.ts';
+import { createExactQuery } from '../../src/search/word-queries.ts';
 import { normalizeText } from '../../src/text.ts';
 import { watchDatabase } from '@oselya/testing/database';
 import { explain } from '../support/pipeline.ts';
@@ -91,7 +92,7 @@ test('A selective filter finds all its listings even if the index stops early', 
 
 test('Few distances are computed while most embeddings are of another model', async () => {
   // The index may not reach a distant cluster. Along one arc, it links each listing to the next.
-  await sql`truncate property_listings cascade`.execute(db);
+  await sql`truncate property_listings, listing_index cascade`.execute(db);
   const addArc = (
     source_slug: string,
     embedding_model: string,
@@ -126,7 +127,7 @@ test('Few distances are computed while most embeddings are of another model', as
       return neighbours.map(({ id }) => id);
     };
     const partialIds = await findIds('test-model', 0);
-    assert.ok(statements.every((text) => !text.includes('with candidates as materialized')));
+    assert.ok(statements.every((text) => !text.includes('candidates as materialized')));
     assert.ok(partialIds.every((id) => matchingIds.includes(id)));
     assert.deepEqual(await findIds('test-model', 100_000), matchingIds.slice(0, 10));
     assert.equal((await findIds('older-model', 0)).length, 10);
@@ -187,21 +188,25 @@ suite('Ranking', () => {
   });
 
   /** Returns the expected ranking, computed by reading every listing. */
-  async function rankAll(
-    text: string,
-    filters: ResolvedFilters,
-    maxMatches: number,
-    newestId: number,
-  ) {
+  async function rankAll(text: string, filters: ResolvedFilters, maxId: number) {
     const query = sql`plainto_tsquery('simple', ${text})`;
     const { rows } = await sql<{ id: number; rank: number }>`
-    with newest as materialized (
-      select id, search_vector from property_listings
-      where to_tsvector('simple', search_text) @@ ${query} and ${whereFilters(filters)}
-        and id <= ${newestId} order by id desc limit ${maxMatches})
-    select id, ts_rank_cd(search_vector, ${query}) as rank from newest
-    order by rank desc, id desc`.execute(db);
+      select id, ts_rank_cd(search_vector, ${query}) as rank from property_listings
+      where to_tsvector('simple', search_text) @@ ${query} and id <= ${maxId}
+        and id in (select id from listing_index where ${whereFilters(filters)})
+      order by rank desc, id desc`.execute(db);
     return rows;
+  }
+
+  /** Returns all hits in the order of the pages, and the number of matches. */
+  async function readPages(search: RankedSearch, pageSize: number, maxId: number) {
+    const hits: { id: number; rank: number }[] = [];
+    let page: RankedPage | undefined;
+    do {
+      page = await rankPage(db, search, pageSize, page?.next, maxId);
+      hits.push(...page.hits.map(({ id, rank }) => ({ id, rank })));
+    } while (page.next !== undefined);
+    return { hits, matchCount: page.matchCount };
   }
 
   const arbitraryOptional = <Value>(value: fc.Arbitrary<Value>) =>
@@ -256,49 +261,51 @@ suite('Ranking', () => {
     ),
   );
 
-  test('The ranked matches are those of reading every listing', async () => {
+  test('The pages of all matches are the ranking that reads every listing', async () => {
     await fc.assert(
-      fc.asyncProperty(arbitraryQuery, async ([text, filters, maxMatches, newestId]) => {
-        const { hits } = await rankMatches(db, { text, filters, maxMatches, newestId });
-        assert.deepEqual(
-          hits.map(({ id, rank }) => ({ id, rank })),
-          await rankAll(text, filters, maxMatches, newestId),
-        );
+      fc.asyncProperty(arbitraryQuery, async ([text, filters, pageSize, maxId]) => {
+        const search = { words: createExactQuery(text), filters };
+        const { hits, matchCount } = await readPages(search, pageSize, maxId);
+        const expected = await rankAll(text, filters, maxId);
+        assert.deepEqual(hits, expected);
+        assert.equal(matchCount, expected.length);
       }),
-      { numRuns: 150 },
+      { numRuns: 100 },
     );
   });
 
-  test('The newest ID is at most the ID of the last listing', async () => {
-    const query = { text: 'слово', filters: {}, maxMatches: 1000 };
-    const { newestId: lastId } = await rankMatches(db, query);
-    assert.ok(lastId >= FIRST_NEWEST_ID + 40);
-    for (const newestId of [lastId + 1, 4e12, Number.MAX_SAFE_INTEGER]) {
-      assert.equal((await rankMatches(db, { ...query, newestId })).newestId, lastId);
-    }
+  test('With more matches than one block has, each match is on one page', async () => {
+    await sql`analyze listing_index`.execute(db);
+    await fc.assert(
+      fc.asyncProperty(arbitraryQuery, async ([text, filters, pageSize, maxId]) => {
+        const search = { words: createExactQuery(text), filters, minRankedMatches: 5 };
+        const { hits, matchCount } = await readPages(search, pageSize, maxId);
+        const expected = await rankAll(text, filters, maxId);
+        const compareById = (a: { id: number }, b: { id: number }) => a.id - b.id;
+        assert.deepEqual(hits.toSorted(compareById), expected.toSorted(compareById));
+        assert.equal(matchCount, expected.length);
+      }),
+      { numRuns: 50 },
+    );
   });
 
-  /** Returns the search statements with their values. */
-  async function recordStatements(query: { text: string; maxMatches: number; newestId?: number }) {
+  test('A search names few ID bands, whatever block its cursor has', async () => {
     const statements: string[] = [];
     const watchedDb = watchDatabase(db, { before: (text) => void statements.push(text) });
-    await rankMatches(watchedDb, { ...query, filters: {} });
-    return statements;
-  }
-
-  test('A search makes few statements, and each names few ID bands', async () => {
-    for (const text of ['слово', 'рідкісне', 'ніде']) {
-      for (const maxMatches of [1, 4, 33, 34, 35, 36, 1000]) {
-        const statements = await recordStatements({ text, maxMatches });
-        assert.ok(
-          statements.length <= 30,
-          `${text}, ${maxMatches}: ${statements.length} statements`,
-        );
-        for (const statement of statements) {
-          const termCount = statement.match(/"(band|block):/g)?.length ?? 0;
-          assert.ok(termCount < 400, `${text}, ${maxMatches}: ${termCount} bands`);
-        }
-      }
+    const block = {
+      part: 'rest',
+      firstId: 0,
+      lastId: 4e12,
+      newestId: 4e12,
+      countBefore: 0,
+    } as const;
+    const search = { words: createExactQuery('слово'), filters: {} };
+    for (const lastId of [5000, 4e6, 4e12]) {
+      await rankPage(watchedDb, search, 1, { block: { ...block, lastId } });
+    }
+    for (const statement of statements) {
+      const termCount = statement.match(/"(band|block):/g)?.length ?? 0;
+      assert.ok(termCount < 2100, `${termCount} bands`);
     }
   });
 
@@ -306,12 +313,20 @@ suite('Ranking', () => {
     await db.transaction().execute(async (trx) => {
       // The planner would read a small table without the index.
       await sql`set local enable_seqscan = off`.execute(trx);
-      const filters = { city: 'Київ', price_max: 500, include_archived: true, conversion };
-      const query = { text: 'слово', filters, maxMatches: 5 };
-      const { indexes } = await explain(trx, (explained) => rankMatches(explained, query));
-      for (const index of ['property_listings_terms', 'property_listings_terms_archived']) {
-        assert.ok(indexes.includes(index), String(indexes));
-      }
+      const filters = { city: 'Київ', price_max: 500, conversion };
+      const search = { words: createExactQuery('слово'), filters };
+      const newestId = FIRST_NEWEST_ID * 2;
+      const block = {
+        part: 'all',
+        firstId: 0,
+        lastId: newestId,
+        newestId,
+        countBefore: 0,
+      } as const;
+      const { indexes } = await explain(trx, (explained) =>
+        rankPage(explained, search, 5, { block }),
+      );
+      assert.ok(indexes.includes('listing_index_search'), String(indexes));
     });
   });
 });

@@ -4,7 +4,6 @@ import { setImmediate } from 'node:timers/promises';
 import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import fc from 'fast-check';
-import { MAX_RANKED_MATCHES } from '../../src/search/schemas.ts';
 import { storeRates } from '../../src/money/rates.ts';
 import { createPointAtAngle, getListingIds, createModel, openSearch } from './harness.ts';
 
@@ -309,15 +308,6 @@ test('A cursor is valid for its own search only', async () => {
     const response = await post('fulltext', body);
     assert.deepEqual([response.status, response.body.errors[0].path], [422, 'body/cursor']);
   }
-});
-
-test('At the bound the newest listings are ranked and the total is a lower limit', async () => {
-  const description = 'межа межа';
-  const ids = await add(...Array.from({ length: MAX_RANKED_MATCHES + 1 }, () => ({ description })));
-  const { total } = await searchOk('fulltext', { query: 'межа' });
-  assert.deepEqual(total, { value: MAX_RANKED_MATCHES, relation: 'gte' });
-  const pages = await readAllPages('fulltext', { query: 'межа', limit: 100 });
-  assert.deepEqual(pages.flat(), ids.slice(1).toReversed());
 });
 
 test('A highlight of the title and the description is escaped HTML, on request only', async () => {

@@ -1244,6 +1244,16 @@ export interface paths {
                                  */
                                 rate_date: string;
                             } | null;
+                            /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+                            price_per_m2_converted: {
+                                amount: number;
+                                currency: string;
+                                /**
+                                 * Format: date
+                                 * @description Date of the older of the two rates.
+                                 */
+                                rate_date: string;
+                            } | null;
                             archived_at: string | null;
                             /** Format: date-time */
                             created_at: string;
@@ -2162,7 +2172,7 @@ export interface paths {
         put?: never;
         /**
          * Search listings by their words
-         * @description Ranks the 1000 newest listings that match, best first. If more listings match, the older listings are not found and `total.relation` is `gte`: narrow the search by filters.
+         * @description Ranks all matches, best first. If there are more than about 40000, `total.relation` is `gte`, and pages go on from the best listings with all words in the title to the rest, newest first in blocks of at least 20000.
          */
         post: {
             parameters: {
@@ -2467,7 +2477,7 @@ export interface paths {
         put?: never;
         /**
          * Search listings by words and meaning
-         * @description Fuses the 50 best listings by words (ranked as in the full-text search) with the 50 nearest by meaning.
+         * @description Fuses the 50 best listings by exact words (ranked as in the full-text search), the 50 best by stems, synonyms and facts in three languages, and the 50 nearest by meaning.
          */
         post: {
             parameters: {
@@ -2639,6 +2649,553 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["SearchMatchesResponse"];
+                    };
+                };
+                /** @description Malformed request */
+                400: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Body too large */
+                413: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Unsupported media type */
+                415: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Too many requests */
+                429: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                        "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                        "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/search/browse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * List listings without words, in an order
+         * @description Pages go on through all matches.
+         */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["BrowseRequest"];
+                };
+            };
+            responses: {
+                /** @description Default Response */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["BrowseResponse"];
+                    };
+                };
+                /** @description Malformed request */
+                400: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Body too large */
+                413: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Unsupported media type */
+                415: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Too many requests */
+                429: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                        "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                        "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/search/facets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Count the matches of a search by the values of its filters */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["FacetsRequest"];
+                };
+            };
+            responses: {
+                /** @description Default Response */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["FacetsResponse"];
+                    };
+                };
+                /** @description Malformed request */
+                400: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Body too large */
+                413: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Unsupported media type */
+                415: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Too many requests */
+                429: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                        "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                        "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/search/points": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cluster the matches of a search on a map */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["PointsRequest"];
+                };
+            };
+            responses: {
+                /** @description Default Response */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["PointsResponse"];
+                    };
+                };
+                /** @description Malformed request */
+                400: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Body too large */
+                413: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Unsupported media type */
+                415: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Too many requests */
+                429: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                        "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                        "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/search/suggest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Suggest filters whose names begin with a text */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["SuggestRequest"];
+                };
+            };
+            responses: {
+                /** @description Default Response */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["SuggestResponse"];
                     };
                 };
                 /** @description Malformed request */
@@ -4212,14 +4769,14 @@ export interface components {
             /** @description Plain text. The search finds listings that contain all words, in any order. */
             query: string;
             deal_type?: "sale" | "rent" | "daily_rent";
-            /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several names are alternatives. */
+            /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
             city?: string | string[];
-            /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several names are alternatives. */
+            /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
             district?: string | string[];
-            /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several names are alternatives. */
+            /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
             region?: string | string[];
-            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. */
-            property_type?: string;
+            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
+            property_type?: string | string[];
             price_min?: number;
             price_max?: number;
             price_per_m2_min?: number;
@@ -4230,8 +4787,41 @@ export interface components {
             rooms_max?: number;
             area_min?: number;
             area_max?: number;
-            /** @description Name of the source, which its first payload creates. */
-            source_slug?: string;
+            floor_min?: number;
+            floor_max?: number;
+            /** @description Exclude the ground floor and below, and listings without a floor. */
+            not_first_floor?: boolean;
+            /** @description Exclude the top floor, and listings without a floor or the number of floors. */
+            not_last_floor?: boolean;
+            /** @description Features that a listing must all have, such as `balcony`. */
+            features?: string[];
+            /** @description Find only listings with at least one stored image, or with none. */
+            has_images?: boolean;
+            /**
+             * Format: date-time
+             * @description Find listings whose last change of price in one currency was a fall at or after this time.
+             */
+            price_fell_since?: string;
+            /**
+             * Format: date-time
+             * @description Find listings that were first seen at or after this time.
+             */
+            first_seen_since?: string;
+            /** @description Area between two latitudes and two longitudes. A listing without coordinates is at its district or city. */
+            bounding_box?: {
+                south: number;
+                west: number;
+                north: number;
+                east: number;
+            };
+            /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
+            near?: {
+                latitude: number;
+                longitude: number;
+                radius_m: number;
+            };
+            /** @description Source of the listing. Several values are alternatives. */
+            source_slug?: string | string[];
             /** @default false */
             include_archived?: boolean;
             /** @default 20 */
@@ -4301,27 +4891,59 @@ export interface components {
                      */
                     rate_date: string;
                 } | null;
+                /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+                price_per_m2_converted: {
+                    amount: number;
+                    currency: string;
+                    /**
+                     * Format: date
+                     * @description Date of the older of the two rates.
+                     */
+                    rate_date: string;
+                } | null;
                 archived_at: string | null;
                 /** Format: date-time */
                 created_at: string;
                 /** Format: date-time */
                 updated_at: string;
             };
+            cover: {
+                sha256: string;
+                width: number;
+                height: number;
+            } | null;
+            /** @description Number of stored images. */
+            image_count: number;
+            price_before: {
+                amount: number;
+                currency: string;
+                /** Format: date-time */
+                changed_at: string;
+            } | null;
+            /** @description With `fold_duplicates`: the IDs of the other listings that are likely the same property, even if the search does not find them; at most 100 IDs. */
+            duplicates?: number[];
             rank: number;
             /** @description A passage of the listing as HTML: the matched words are in <mark>, and everything else is escaped. */
             highlight?: string;
-            /** @description With `fold_duplicates`: the IDs of the other listings that are likely the same property, even if the search does not find them; at most 100 IDs. */
-            duplicates?: number[];
         };
         FulltextSearchResponse: {
             items: components["schemas"]["FulltextSearchResult"][];
             total: {
                 value: number;
-                /** @description `gte`: the number is a lower bound. A full-text search returns it when 1000 or more listings match: only the newest of them were ranked. A hybrid search returns it when one of its two rankings has 50 or more listings: no more were fused. With `fold_duplicates`, each group counts once. */
+                /** @description `gte`: the number is a lower bound. A full-text search returns it when it has more than about 40000 matches: these are ranked in blocks of at least 20000, which follow each other. A hybrid search returns it when one of its three rankings has 50 or more listings: no more were fused. With `fold_duplicates`, each group counts once. */
                 relation: "eq" | "gte";
             };
             /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
             currency: string;
+            /** @description Filters that a hybrid search took out of the words, such as "до 15000 грн", because the request has none of the kind. */
+            understood?: {
+                price_min?: number;
+                price_max?: number;
+                /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
+                currency?: string;
+                area_min?: number;
+                area_max?: number;
+            };
             next_cursor: string | null;
             /** @description Duration of the search in milliseconds. */
             took_ms: number;
@@ -4339,14 +4961,14 @@ export interface components {
             embedding?: number[];
             listing_id?: number;
             deal_type?: "sale" | "rent" | "daily_rent";
-            /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several names are alternatives. */
+            /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
             city?: string | string[];
-            /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several names are alternatives. */
+            /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
             district?: string | string[];
-            /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several names are alternatives. */
+            /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
             region?: string | string[];
-            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. */
-            property_type?: string;
+            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
+            property_type?: string | string[];
             price_min?: number;
             price_max?: number;
             price_per_m2_min?: number;
@@ -4357,8 +4979,41 @@ export interface components {
             rooms_max?: number;
             area_min?: number;
             area_max?: number;
-            /** @description Name of the source, which its first payload creates. */
-            source_slug?: string;
+            floor_min?: number;
+            floor_max?: number;
+            /** @description Exclude the ground floor and below, and listings without a floor. */
+            not_first_floor?: boolean;
+            /** @description Exclude the top floor, and listings without a floor or the number of floors. */
+            not_last_floor?: boolean;
+            /** @description Features that a listing must all have, such as `balcony`. */
+            features?: string[];
+            /** @description Find only listings with at least one stored image, or with none. */
+            has_images?: boolean;
+            /**
+             * Format: date-time
+             * @description Find listings whose last change of price in one currency was a fall at or after this time.
+             */
+            price_fell_since?: string;
+            /**
+             * Format: date-time
+             * @description Find listings that were first seen at or after this time.
+             */
+            first_seen_since?: string;
+            /** @description Area between two latitudes and two longitudes. A listing without coordinates is at its district or city. */
+            bounding_box?: {
+                south: number;
+                west: number;
+                north: number;
+                east: number;
+            };
+            /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
+            near?: {
+                latitude: number;
+                longitude: number;
+                radius_m: number;
+            };
+            /** @description Source of the listing. Several values are alternatives. */
+            source_slug?: string | string[];
             /** @default false */
             include_archived?: boolean;
             /** @default 20 */
@@ -4425,16 +5080,39 @@ export interface components {
                          */
                         rate_date: string;
                     } | null;
+                    /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+                    price_per_m2_converted: {
+                        amount: number;
+                        currency: string;
+                        /**
+                         * Format: date
+                         * @description Date of the older of the two rates.
+                         */
+                        rate_date: string;
+                    } | null;
                     archived_at: string | null;
                     /** Format: date-time */
                     created_at: string;
                     /** Format: date-time */
                     updated_at: string;
                 };
-                /** @description Cosine distance: 0 for the same direction, 2 for the opposite. */
-                distance: number;
+                cover: {
+                    sha256: string;
+                    width: number;
+                    height: number;
+                } | null;
+                /** @description Number of stored images. */
+                image_count: number;
+                price_before: {
+                    amount: number;
+                    currency: string;
+                    /** Format: date-time */
+                    changed_at: string;
+                } | null;
                 /** @description With `fold_duplicates`: the IDs of the other listings that are likely the same property, even if the search does not find them; at most 100 IDs. */
                 duplicates?: number[];
+                /** @description Cosine distance: 0 for the same direction, 2 for the opposite. */
+                distance: number;
             }[];
             /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
             currency: string;
@@ -4459,14 +5137,14 @@ export interface components {
             /** @description Plain text. The search finds listings that contain all words, in any order. */
             query?: string;
             deal_type?: "sale" | "rent" | "daily_rent";
-            /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several names are alternatives. */
+            /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
             city?: string | string[];
-            /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several names are alternatives. */
+            /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
             district?: string | string[];
-            /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several names are alternatives. */
+            /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
             region?: string | string[];
-            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. */
-            property_type?: string;
+            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
+            property_type?: string | string[];
             price_min?: number;
             price_max?: number;
             price_per_m2_min?: number;
@@ -4477,8 +5155,41 @@ export interface components {
             rooms_max?: number;
             area_min?: number;
             area_max?: number;
-            /** @description Name of the source, which its first payload creates. */
-            source_slug?: string;
+            floor_min?: number;
+            floor_max?: number;
+            /** @description Exclude the ground floor and below, and listings without a floor. */
+            not_first_floor?: boolean;
+            /** @description Exclude the top floor, and listings without a floor or the number of floors. */
+            not_last_floor?: boolean;
+            /** @description Features that a listing must all have, such as `balcony`. */
+            features?: string[];
+            /** @description Find only listings with at least one stored image, or with none. */
+            has_images?: boolean;
+            /**
+             * Format: date-time
+             * @description Find listings whose last change of price in one currency was a fall at or after this time.
+             */
+            price_fell_since?: string;
+            /**
+             * Format: date-time
+             * @description Find listings that were first seen at or after this time.
+             */
+            first_seen_since?: string;
+            /** @description Area between two latitudes and two longitudes. A listing without coordinates is at its district or city. */
+            bounding_box?: {
+                south: number;
+                west: number;
+                north: number;
+                east: number;
+            };
+            /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
+            near?: {
+                latitude: number;
+                longitude: number;
+                radius_m: number;
+            };
+            /** @description Source of the listing. Several values are alternatives. */
+            source_slug?: string | string[];
             /** @default false */
             include_archived?: boolean;
         };
@@ -4539,15 +5250,560 @@ export interface components {
                          */
                         rate_date: string;
                     } | null;
+                    /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+                    price_per_m2_converted: {
+                        amount: number;
+                        currency: string;
+                        /**
+                         * Format: date
+                         * @description Date of the older of the two rates.
+                         */
+                        rate_date: string;
+                    } | null;
                     archived_at: string | null;
                     /** Format: date-time */
                     created_at: string;
                     /** Format: date-time */
                     updated_at: string;
                 };
+                cover: {
+                    sha256: string;
+                    width: number;
+                    height: number;
+                } | null;
+                /** @description Number of stored images. */
+                image_count: number;
+                price_before: {
+                    amount: number;
+                    currency: string;
+                    /** Format: date-time */
+                    changed_at: string;
+                } | null;
+                /** @description With `fold_duplicates`: the IDs of the other listings that are likely the same property, even if the search does not find them; at most 100 IDs. */
+                duplicates?: number[];
             }[];
             /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
             currency: string;
+            /** @description Duration of the search in milliseconds. */
+            took_ms: number;
+        };
+        /**
+         * @example {
+         *       "city": "Львів",
+         *       "deal_type": "rent",
+         *       "price_max": 15000,
+         *       "sort": "price_asc",
+         *       "limit": 3
+         *     }
+         */
+        BrowseRequest: {
+            deal_type?: "sale" | "rent" | "daily_rent";
+            /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
+            city?: string | string[];
+            /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
+            district?: string | string[];
+            /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
+            region?: string | string[];
+            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
+            property_type?: string | string[];
+            price_min?: number;
+            price_max?: number;
+            price_per_m2_min?: number;
+            price_per_m2_max?: number;
+            /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
+            currency?: string;
+            rooms_min?: number;
+            rooms_max?: number;
+            area_min?: number;
+            area_max?: number;
+            floor_min?: number;
+            floor_max?: number;
+            /** @description Exclude the ground floor and below, and listings without a floor. */
+            not_first_floor?: boolean;
+            /** @description Exclude the top floor, and listings without a floor or the number of floors. */
+            not_last_floor?: boolean;
+            /** @description Features that a listing must all have, such as `balcony`. */
+            features?: string[];
+            /** @description Find only listings with at least one stored image, or with none. */
+            has_images?: boolean;
+            /**
+             * Format: date-time
+             * @description Find listings whose last change of price in one currency was a fall at or after this time.
+             */
+            price_fell_since?: string;
+            /**
+             * Format: date-time
+             * @description Find listings that were first seen at or after this time.
+             */
+            first_seen_since?: string;
+            /** @description Area between two latitudes and two longitudes. A listing without coordinates is at its district or city. */
+            bounding_box?: {
+                south: number;
+                west: number;
+                north: number;
+                east: number;
+            };
+            /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
+            near?: {
+                latitude: number;
+                longitude: number;
+                radius_m: number;
+            };
+            /** @description Source of the listing. Several values are alternatives. */
+            source_slug?: string | string[];
+            /** @default false */
+            include_archived?: boolean;
+            /**
+             * @description Prices are compared in `currency`. Listings without the value come last. `distance` needs `near`.
+             * @default newest
+             */
+            sort?: "newest" | "price_asc" | "price_desc" | "price_per_m2_asc" | "price_per_m2_desc" | "area_asc" | "area_desc" | "distance";
+            /** @default 20 */
+            limit?: number;
+            /** @description The `next_cursor` of the previous page. */
+            cursor?: string;
+            /**
+             * @description Show only the best hit of each group of listings that are likely the same property, with the others in `duplicates`.
+             * @default false
+             */
+            fold_duplicates?: boolean;
+        };
+        BrowseResponse: {
+            items: {
+                listing: {
+                    listing_id: number;
+                    source_slug: string;
+                    external_id: string;
+                    url: string | null;
+                    language: string | null;
+                    title: string | null;
+                    description: string;
+                    summary: string | null;
+                    deal_type: string | null;
+                    property_type: string | null;
+                    property_type_text: string | null;
+                    price: number | null;
+                    price_per_m2: number | null;
+                    currency: string | null;
+                    city: string | null;
+                    district: string | null;
+                    address: string | null;
+                    rooms: number | null;
+                    area_total: number | null;
+                    area_living: number | null;
+                    area_kitchen: number | null;
+                    floor: number | null;
+                    floors_total: number | null;
+                    year_built: number | null;
+                    latitude: number | null;
+                    longitude: number | null;
+                    contact_name: string | null;
+                    phones: string[];
+                    features: string[];
+                    offers: number | null;
+                    attributes: {
+                        [key: string]: unknown;
+                    };
+                    published_at: string | null;
+                    place: {
+                        /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
+                        status: "resolved" | "ambiguous" | "unknown";
+                        place_id: number | null;
+                        city: string | null;
+                        district: string | null;
+                        region: string | null;
+                        text: string | null;
+                    } | null;
+                    /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+                    price_converted: {
+                        amount: number;
+                        currency: string;
+                        /**
+                         * Format: date
+                         * @description Date of the older of the two rates.
+                         */
+                        rate_date: string;
+                    } | null;
+                    /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+                    price_per_m2_converted: {
+                        amount: number;
+                        currency: string;
+                        /**
+                         * Format: date
+                         * @description Date of the older of the two rates.
+                         */
+                        rate_date: string;
+                    } | null;
+                    archived_at: string | null;
+                    /** Format: date-time */
+                    created_at: string;
+                    /** Format: date-time */
+                    updated_at: string;
+                };
+                cover: {
+                    sha256: string;
+                    width: number;
+                    height: number;
+                } | null;
+                /** @description Number of stored images. */
+                image_count: number;
+                price_before: {
+                    amount: number;
+                    currency: string;
+                    /** Format: date-time */
+                    changed_at: string;
+                } | null;
+                /** @description With `fold_duplicates`: the IDs of the other listings that are likely the same property, even if the search does not find them; at most 100 IDs. */
+                duplicates?: number[];
+                /** @description With the order `distance`: metres from the point of `near`. */
+                distance_m?: number;
+            }[];
+            total: {
+                value: number;
+                /** @description `gte`: the number is a lower bound, because no more than 20000 are counted. Each duplicate counts. */
+                relation: "eq" | "gte";
+            };
+            /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
+            currency: string;
+            next_cursor: string | null;
+            /** @description Duration of the search in milliseconds. */
+            took_ms: number;
+        };
+        /**
+         * @example {
+         *       "city": "Львів"
+         *     }
+         */
+        FacetsRequest: {
+            /** @description Plain text. The search finds listings that contain all words, in any order. */
+            query?: string;
+            deal_type?: "sale" | "rent" | "daily_rent";
+            /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
+            city?: string | string[];
+            /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
+            district?: string | string[];
+            /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
+            region?: string | string[];
+            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
+            property_type?: string | string[];
+            price_min?: number;
+            price_max?: number;
+            price_per_m2_min?: number;
+            price_per_m2_max?: number;
+            /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
+            currency?: string;
+            rooms_min?: number;
+            rooms_max?: number;
+            area_min?: number;
+            area_max?: number;
+            floor_min?: number;
+            floor_max?: number;
+            /** @description Exclude the ground floor and below, and listings without a floor. */
+            not_first_floor?: boolean;
+            /** @description Exclude the top floor, and listings without a floor or the number of floors. */
+            not_last_floor?: boolean;
+            /** @description Features that a listing must all have, such as `balcony`. */
+            features?: string[];
+            /** @description Find only listings with at least one stored image, or with none. */
+            has_images?: boolean;
+            /**
+             * Format: date-time
+             * @description Find listings whose last change of price in one currency was a fall at or after this time.
+             */
+            price_fell_since?: string;
+            /**
+             * Format: date-time
+             * @description Find listings that were first seen at or after this time.
+             */
+            first_seen_since?: string;
+            /** @description Area between two latitudes and two longitudes. A listing without coordinates is at its district or city. */
+            bounding_box?: {
+                south: number;
+                west: number;
+                north: number;
+                east: number;
+            };
+            /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
+            near?: {
+                latitude: number;
+                longitude: number;
+                radius_m: number;
+            };
+            /** @description Source of the listing. Several values are alternatives. */
+            source_slug?: string | string[];
+            /** @default false */
+            include_archived?: boolean;
+        };
+        FacetsResponse: {
+            total: {
+                value: number;
+                /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                relation: "eq" | "gte";
+            };
+            /** @description Each facet counts the matches of all filters except its own. */
+            facets: {
+                deal_type: {
+                    /** @description The 50 most frequent values. */
+                    values: {
+                        /** @description Value for the filter. */
+                        value: string;
+                        count: number;
+                        place_id?: number;
+                        region?: string | null;
+                    }[];
+                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                    relation: "eq" | "gte";
+                };
+                property_type: {
+                    /** @description The 50 most frequent values. */
+                    values: {
+                        /** @description Value for the filter. */
+                        value: string;
+                        count: number;
+                        place_id?: number;
+                        region?: string | null;
+                    }[];
+                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                    relation: "eq" | "gte";
+                };
+                city: {
+                    /** @description The 50 most frequent values. */
+                    values: {
+                        /** @description Value for the filter. */
+                        value: string;
+                        count: number;
+                        place_id?: number;
+                        region?: string | null;
+                    }[];
+                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                    relation: "eq" | "gte";
+                };
+                district: {
+                    /** @description The 50 most frequent values. */
+                    values: {
+                        /** @description Value for the filter. */
+                        value: string;
+                        count: number;
+                        place_id?: number;
+                        region?: string | null;
+                    }[];
+                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                    relation: "eq" | "gte";
+                };
+                region: {
+                    /** @description The 50 most frequent values. */
+                    values: {
+                        /** @description Value for the filter. */
+                        value: string;
+                        count: number;
+                        place_id?: number;
+                        region?: string | null;
+                    }[];
+                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                    relation: "eq" | "gte";
+                };
+                source_slug: {
+                    /** @description The 50 most frequent values. */
+                    values: {
+                        /** @description Value for the filter. */
+                        value: string;
+                        count: number;
+                        place_id?: number;
+                        region?: string | null;
+                    }[];
+                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                    relation: "eq" | "gte";
+                };
+                rooms: {
+                    /** @description The 50 most frequent values. */
+                    values: {
+                        /** @description Value for the filter. */
+                        value: string;
+                        count: number;
+                        place_id?: number;
+                        region?: string | null;
+                    }[];
+                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                    relation: "eq" | "gte";
+                };
+                features: {
+                    /** @description The 50 most frequent values. */
+                    values: {
+                        /** @description Value for the filter. */
+                        value: string;
+                        count: number;
+                        place_id?: number;
+                        region?: string | null;
+                    }[];
+                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                    relation: "eq" | "gte";
+                };
+                has_images: {
+                    /** @description The 50 most frequent values. */
+                    values: {
+                        /** @description Value for the filter. */
+                        value: string;
+                        count: number;
+                        place_id?: number;
+                        region?: string | null;
+                    }[];
+                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                    relation: "eq" | "gte";
+                };
+            };
+            /** @description Prices are in `currency`. Each histogram ignores its own filter. */
+            histograms: {
+                price: {
+                    buckets: {
+                        from: number;
+                        /** @description Upper bound, not included. */
+                        to: number;
+                        count: number;
+                    }[];
+                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                    relation: "eq" | "gte";
+                };
+                price_per_m2: {
+                    buckets: {
+                        from: number;
+                        /** @description Upper bound, not included. */
+                        to: number;
+                        count: number;
+                    }[];
+                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                    relation: "eq" | "gte";
+                };
+                area_total: {
+                    buckets: {
+                        from: number;
+                        /** @description Upper bound, not included. */
+                        to: number;
+                        count: number;
+                    }[];
+                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+                    relation: "eq" | "gte";
+                };
+            };
+            /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
+            currency: string;
+            /** @description Duration of the search in milliseconds. */
+            took_ms: number;
+        };
+        /**
+         * @example {
+         *       "bounding_box": {
+         *         "south": 49.7,
+         *         "west": 23.8,
+         *         "north": 49.95,
+         *         "east": 24.2
+         *       },
+         *       "zoom": 12
+         *     }
+         */
+        PointsRequest: {
+            /** @description Plain text. The search finds listings that contain all words, in any order. */
+            query?: string;
+            deal_type?: "sale" | "rent" | "daily_rent";
+            /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
+            city?: string | string[];
+            /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
+            district?: string | string[];
+            /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
+            region?: string | string[];
+            /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
+            property_type?: string | string[];
+            price_min?: number;
+            price_max?: number;
+            price_per_m2_min?: number;
+            price_per_m2_max?: number;
+            /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
+            currency?: string;
+            rooms_min?: number;
+            rooms_max?: number;
+            area_min?: number;
+            area_max?: number;
+            floor_min?: number;
+            floor_max?: number;
+            /** @description Exclude the ground floor and below, and listings without a floor. */
+            not_first_floor?: boolean;
+            /** @description Exclude the top floor, and listings without a floor or the number of floors. */
+            not_last_floor?: boolean;
+            /** @description Features that a listing must all have, such as `balcony`. */
+            features?: string[];
+            /** @description Find only listings with at least one stored image, or with none. */
+            has_images?: boolean;
+            /**
+             * Format: date-time
+             * @description Find listings whose last change of price in one currency was a fall at or after this time.
+             */
+            price_fell_since?: string;
+            /**
+             * Format: date-time
+             * @description Find listings that were first seen at or after this time.
+             */
+            first_seen_since?: string;
+            /** @description Area between two latitudes and two longitudes. A listing without coordinates is at its district or city. */
+            bounding_box: {
+                south: number;
+                west: number;
+                north: number;
+                east: number;
+            };
+            /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
+            near?: {
+                latitude: number;
+                longitude: number;
+                radius_m: number;
+            };
+            /** @description Source of the listing. Several values are alternatives. */
+            source_slug?: string | string[];
+            /** @default false */
+            include_archived?: boolean;
+            /** @description Zoom level of the map. Tiles have 256 pixels, and clusters are 64 pixels apart. */
+            zoom: number;
+        };
+        PointsResponse: {
+            items: {
+                latitude: number;
+                longitude: number;
+                /** @description Number of listings. With 1, the item is one listing. */
+                count: number;
+                /** @description Number of listings without coordinates: they are at their district or city. */
+                approximate_count: number;
+                price_min: number | null;
+                /** @description The newest listings, at most 10. */
+                listing_ids: number[];
+            }[];
+            total: {
+                value: number;
+                /** @description `gte`: only the newest 20000 listings are on the map. */
+                relation: "eq" | "gte";
+            };
+            /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
+            currency: string;
+            /** @description Duration of the search in milliseconds. */
+            took_ms: number;
+        };
+        /**
+         * @example {
+         *       "text": "Льв"
+         *     }
+         */
+        SuggestRequest: {
+            /** @description The beginning of a name. */
+            text: string;
+            /** @default 8 */
+            limit?: number;
+        };
+        SuggestResponse: {
+            items: {
+                /** @description Filter that takes the value. */
+                filter: "city" | "district" | "region" | "property_type";
+                value: string;
+                /** @description Name to show, such as that of a district with its city. */
+                text: string;
+                place_id: number | null;
+            }[];
             /** @description Duration of the search in milliseconds. */
             took_ms: number;
         };
@@ -4761,6 +6017,12 @@ export const listingFields = [
     "label": "price in the requested currency",
     "unit": null,
     "shown": "list"
+  },
+  {
+    "name": "price_per_m2_converted",
+    "label": "price in the requested currency",
+    "unit": null,
+    "shown": "list"
   }
 ] as const;
 
@@ -4769,8 +6031,8 @@ export const searchFilters = {
   "query": {
     "type": "string",
     "minLength": 1,
-    "maxLength": 512,
     "pattern": "^[^\\u0000\\p{Cs}]*$",
+    "maxLength": 512,
     "description": "Plain text. The search finds listings that contain all words, in any order."
   },
   "deal_type": {
@@ -4796,13 +6058,13 @@ export const searchFilters = {
     ]
   },
   "city": {
+    "minLength": 1,
+    "maxLength": 200,
+    "pattern": "^[^\\u0000\\p{Cs}]*$",
     "type": [
       "string",
       "array"
     ],
-    "minLength": 1,
-    "maxLength": 200,
-    "pattern": "^[^\\u0000\\p{Cs}]*$",
     "items": {
       "type": "string",
       "minLength": 1,
@@ -4811,16 +6073,16 @@ export const searchFilters = {
     },
     "minItems": 1,
     "maxItems": 50,
-    "description": "City by any of its names in any spelling: \"Lwów\" and \"Львов\" find \"Львів\". An unknown name finds cities of this spelling. Several names are alternatives."
+    "description": "City by any of its names in any spelling: \"Lwów\" and \"Львов\" find \"Львів\". An unknown name finds cities of this spelling. Several values are alternatives."
   },
   "district": {
+    "minLength": 1,
+    "maxLength": 200,
+    "pattern": "^[^\\u0000\\p{Cs}]*$",
     "type": [
       "string",
       "array"
     ],
-    "minLength": 1,
-    "maxLength": 200,
-    "pattern": "^[^\\u0000\\p{Cs}]*$",
     "items": {
       "type": "string",
       "minLength": 1,
@@ -4829,16 +6091,16 @@ export const searchFilters = {
     },
     "minItems": 1,
     "maxItems": 50,
-    "description": "District or raion by any of its names in any spelling, in every city unless `city` is given. Several names are alternatives."
+    "description": "District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives."
   },
   "region": {
+    "minLength": 1,
+    "maxLength": 200,
+    "pattern": "^[^\\u0000\\p{Cs}]*$",
     "type": [
       "string",
       "array"
     ],
-    "minLength": 1,
-    "maxLength": 200,
-    "pattern": "^[^\\u0000\\p{Cs}]*$",
     "items": {
       "type": "string",
       "minLength": 1,
@@ -4847,14 +6109,25 @@ export const searchFilters = {
     },
     "minItems": 1,
     "maxItems": 50,
-    "description": "Region by any of its names, such as \"Львівська область\" or \"Львівщина\". An unknown name finds nothing. Several names are alternatives."
+    "description": "Region by any of its names, such as \"Львівська область\" or \"Львівщина\". An unknown name finds nothing. Several values are alternatives."
   },
   "property_type": {
-    "type": "string",
     "minLength": 1,
     "maxLength": 100,
     "pattern": "^[^\\u0000\\p{Cs}]*$",
-    "description": "apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: \"квартира\" and \"flat\" find \"apartment\". Another word is 422."
+    "type": [
+      "string",
+      "array"
+    ],
+    "items": {
+      "type": "string",
+      "minLength": 1,
+      "maxLength": 100,
+      "pattern": "^[^\\u0000\\p{Cs}]*$"
+    },
+    "minItems": 1,
+    "maxItems": 50,
+    "description": "apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: \"квартира\" and \"flat\" find \"apartment\". Another word is 422. Several values are alternatives."
   },
   "price_min": {
     "type": "number",
@@ -4901,10 +6174,125 @@ export const searchFilters = {
     "minimum": 0,
     "maximum": 10000000000
   },
-  "source_slug": {
+  "floor_min": {
+    "type": "integer",
+    "minimum": -20,
+    "maximum": 1000
+  },
+  "floor_max": {
+    "type": "integer",
+    "minimum": -20,
+    "maximum": 1000
+  },
+  "not_first_floor": {
+    "type": "boolean",
+    "description": "Exclude the ground floor and below, and listings without a floor."
+  },
+  "not_last_floor": {
+    "type": "boolean",
+    "description": "Exclude the top floor, and listings without a floor or the number of floors."
+  },
+  "features": {
+    "type": "array",
+    "items": {
+      "type": "string",
+      "minLength": 1,
+      "maxLength": 100,
+      "pattern": "^[^\\u0000\\p{Cs}]*$"
+    },
+    "minItems": 1,
+    "maxItems": 20,
+    "description": "Features that a listing must all have, such as `balcony`."
+  },
+  "has_images": {
+    "type": "boolean",
+    "description": "Find only listings with at least one stored image, or with none."
+  },
+  "price_fell_since": {
     "type": "string",
+    "format": "date-time",
+    "maxLength": 35,
+    "description": "Find listings whose last change of price in one currency was a fall at or after this time."
+  },
+  "first_seen_since": {
+    "type": "string",
+    "format": "date-time",
+    "maxLength": 35,
+    "description": "Find listings that were first seen at or after this time."
+  },
+  "bounding_box": {
+    "type": "object",
+    "required": [
+      "south",
+      "west",
+      "north",
+      "east"
+    ],
+    "properties": {
+      "south": {
+        "type": "number",
+        "minimum": -90,
+        "maximum": 90
+      },
+      "west": {
+        "type": "number",
+        "minimum": -180,
+        "maximum": 180
+      },
+      "north": {
+        "type": "number",
+        "minimum": -90,
+        "maximum": 90
+      },
+      "east": {
+        "type": "number",
+        "minimum": -180,
+        "maximum": 180
+      }
+    },
+    "additionalProperties": false,
+    "description": "Area between two latitudes and two longitudes. A listing without coordinates is at its district or city."
+  },
+  "near": {
+    "type": "object",
+    "required": [
+      "latitude",
+      "longitude",
+      "radius_m"
+    ],
+    "properties": {
+      "latitude": {
+        "type": "number",
+        "minimum": -90,
+        "maximum": 90
+      },
+      "longitude": {
+        "type": "number",
+        "minimum": -180,
+        "maximum": 180
+      },
+      "radius_m": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "maximum": 200000
+      }
+    },
+    "additionalProperties": false,
+    "description": "Circle around a point, with a radius in metres. A listing without coordinates is at its district or city."
+  },
+  "source_slug": {
     "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$",
-    "description": "Name of the source, which its first payload creates."
+    "type": [
+      "string",
+      "array"
+    ],
+    "items": {
+      "type": "string",
+      "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$"
+    },
+    "minItems": 1,
+    "maxItems": 50,
+    "description": "Source of the listing. Several values are alternatives."
   },
   "include_archived": {
     "type": "boolean"

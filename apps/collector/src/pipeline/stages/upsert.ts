@@ -6,6 +6,7 @@ import { selectHeldClaim } from '../../queue/fence.ts';
 import type { Job } from '../../queue/job-types.ts';
 import { type JobContext, requireOutput, type StageRun } from '../context.ts';
 import { buildListingRow, buildListingState } from '../listing-state.ts';
+import { formatStems } from '../../search/listing-stems.ts';
 import { DONE_RESULT, SUPERSEDED_RESULT } from '../outcome.ts';
 import { normalize } from './validate-and-normalize.ts';
 
@@ -63,8 +64,8 @@ async function upsertListing(db: Kysely<Tables>, context: JobContext): Promise<n
       select raw_id from listing_payloads
       where source_slug = ${job.sourceSlug} and external_id = ${job.externalId}),
     reprocessing as materialized (
-      -- The trigger of migration 0020 reads this setting at the end of the statement.
-      select set_config('oselya.payload_again',
+      -- The triggers of migrations 0020 and 0038 read these settings at the end of the statement.
+      select set_config('oselya.stems', ${formatStems(row)}, true), set_config('oselya.payload_again',
         exists (select from previous where raw_id = ${job.rawId})::text, true) as value),
     current as (
       insert into listing_payloads (source_slug, external_id, raw_id, corrections)

@@ -1,0 +1,31 @@
+import { type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
+import type { Tables } from '../tables.ts';
+import { normalizeText } from '../text.ts';
+import { estimateListings } from './estimate.ts';
+import { type ResolvedFilters, whereFilters, whereFilterTerms } from './filters.ts';
+
+/** Number of matches in which facets and points are counted. */
+export const MAX_SAMPLED_MATCHES = 20_000;
+
+/**
+ * Returns a query for the columns of the matches that facets and points count: all matches if there are few, otherwise
+ * the newest ones.
+ */
+export async function selectSample(
+  db: Kysely<Tables>,
+  { query, filters }: { query: string | undefined; filters: ResolvedFilters },
+): Promise<RawBuilder<unknown>> {
+  const text = query === undefined ? undefined : normalizeText(query);
+  const hasWords =
+    text === undefined
+      ? sql<SqlBool>`true`
+      : sql<SqlBool>`words @@ plainto_tsquery('simple', ${text})`;
+  const condition = sql<SqlBool>`${whereFilters(filters)} and ${hasWords}`;
+  const { matchCount } = await estimateListings(db, condition);
+  const columns = sql`id, source_slug, deal_type, property_type, place_path, city_key, price, currency, price_per_m2,
+    area_total, rooms, features, image_count, latitude, longitude`;
+  return matchCount > MAX_SAMPLED_MATCHES
+    ? sql`select ${columns} from listing_index where ${condition} order by id desc limit ${MAX_SAMPLED_MATCHES}`
+    : sql`select ${columns} from listing_index where ${whereFilterTerms(filters)} and ${hasWords}
+        limit ${MAX_SAMPLED_MATCHES}`;
+}
