@@ -13,7 +13,7 @@ import manifest from '../package.json' with { type: 'json' };
 import { AssistantClient } from '../src/chat/assistant-client.ts';
 import { parseSourceSlug } from '../src/command.ts';
 import { describeReport } from '../src/commands/assign-legacy.ts';
-import { formatResults } from '../src/commands/search.ts';
+import { formatResults } from '../src/search-results.ts';
 import { showProgress } from '../src/progress.ts';
 import { sanitizeLine } from '../src/terminal.ts';
 import { oselya } from './support/oselya.ts';
@@ -209,6 +209,19 @@ suite('a search', async () => {
     return oselya(args, { COLLECTOR_URL: url, ...env });
   }
 
+  test('a search goes by words and meaning, or by one of them', async () => {
+    response = { body: { items: [], total: { value: 0, relation: 'eq' } } };
+    for (const [options, kind] of [
+      [[], 'hybrid'],
+      [['--words'], 'fulltext'],
+      [['--similar'], 'similar'],
+    ] as const) {
+      const { status } = await oselya(['search', 'дім', ...options], { COLLECTOR_URL: url });
+      assert.deepEqual([status, requests.at(-1)?.path], [0, `/api/v1/search/${kind}`]);
+    }
+    requests.length = 0;
+  });
+
   test('options become a query, and --json prints the answer', async () => {
     const body = { items: [], took_ms: 1 };
     const { status, stdout } = await search({ body });
@@ -272,6 +285,12 @@ suite('a search', async () => {
       exactResults,
       /^#7 {4}Затишна квартира біля парку\n {6}62\s000\sUSD · Львів · 2\srooms · 54,5\sm² · rank 0\.250\n2 found, 1 shown$/,
     );
+    const limitedResults = await formatResults({
+      items: [],
+      total: { value: 0, relation: 'eq' },
+      understood: { price_max: 15_000, currency: 'UAH' },
+    });
+    assert.equal(limitedResults, 'understood: price max 15000, currency UAH\n0 found');
     const similarResults = await formatResults({ items: [{ listing, distance: 0.5 }] });
     assert.match(similarResults, / · 54,5\sm² · distance 0\.500\nthe 1 nearest$/);
   });
