@@ -157,7 +157,7 @@ suite('Orders', () => {
   const arbitrarySearch = fc.record({
     sort: fc.constantFrom(...Object.keys(ORDERS)),
     currency: fc.constantFrom('UAH', 'USD', 'EUR'),
-    limit: fc.constantFrom(3, 7, 13, 100),
+    limit: fc.constantFrom(4, 13, 100),
     fold_duplicates: fc.boolean(),
     include_archived: fc.boolean(),
     areMany: fc.boolean(),
@@ -174,10 +174,7 @@ suite('Orders', () => {
         assert.ok(order);
         const expected = [...seedsById]
           .filter(([, { archived }]) => include_archived || archived !== true)
-          .map(([id, seed]): [number, number | null] => [
-            id,
-            order.value(seed, RATES[currency as keyof typeof RATES]),
-          ])
+          .map(([id, seed]): [number, number | null] => [id, order.value(seed, RATES[currency])])
           .toSorted((a, b) => compareListings(a, b, order.isAscending))
           .map(([id]) => id)
           .filter((id, index, all) => {
@@ -205,7 +202,7 @@ suite('Orders', () => {
           .where('id', 'in', [0, ...addedIds])
           .execute();
       }),
-      { numRuns: 60 },
+      { numRuns: 20 },
     );
   });
 
@@ -240,10 +237,10 @@ suite('Orders', () => {
 });
 
 /** Checks that all kinds of searches find the named listings with the filters. */
-async function checkFilters<Name extends string>(
+async function checkFilters(
   { ids, listNames }: { ids: number[]; listNames: (body: never) => unknown },
   description: string,
-  cases: [filters: object, names: Name[]][],
+  cases: [filters: object, names: string[]][],
 ) {
   for (const [filters, names] of cases) {
     const scope = { first_seen_since: '2020-01-01T00:00:00Z', ...filters };
@@ -388,16 +385,16 @@ test('Areas find coordinates, and listings without them at their district or cit
   const lvivBox = { south: 49.7, west: 23.8, north: 49.95, east: 24.2 };
   const point = { ...LVIV, radius_m: 1 };
   await checkFilters(listings, 'mistse', [
-    [{ bounding_box: lvivBox }, ['lviv', 'sykhiv', 'exact']],
+    [{ bounding_box: lvivBox }, ['lviv', 'sykhiv', 'exact', 'onlyLatitude']],
     [
       { bounding_box: { south: -90, west: -180, north: 90, east: 180 } },
-      ['lviv', 'sykhiv', 'exact', 'movedAway', 'kyiv'],
+      ['lviv', 'sykhiv', 'exact', 'movedAway', 'kyiv', 'onlyLatitude'],
     ],
     [{ bounding_box: { south: 49.84, west: 24.03, north: 49.84, east: 24.03 } }, ['exact']],
-    [{ bounding_box: { ...lvivBox, south: 49.83 } }, ['lviv', 'exact']],
-    [{ near: point }, ['lviv']],
-    [{ near: { ...LVIV, radius_m: 1000 } }, ['lviv', 'exact']],
-    [{ near: { ...LVIV, radius_m: 7000 } }, ['lviv', 'sykhiv', 'exact']],
+    [{ bounding_box: { ...lvivBox, south: 49.83 } }, ['lviv', 'exact', 'onlyLatitude']],
+    [{ near: point }, ['lviv', 'onlyLatitude']],
+    [{ near: { ...LVIV, radius_m: 1000 } }, ['lviv', 'exact', 'onlyLatitude']],
+    [{ near: { ...LVIV, radius_m: 7000 } }, ['lviv', 'sykhiv', 'exact', 'onlyLatitude']],
     [{ near: { ...KYIV, radius_m: 0.001 } }, ['movedAway', 'kyiv']],
     [{ near: { ...LVIV, radius_m: 7000 }, bounding_box: { ...lvivBox, north: 49.82 } }, ['sykhiv']],
     [{ near: { latitude: 90, longitude: 0, radius_m: 200_000 } }, []],
@@ -412,7 +409,12 @@ test('Areas find coordinates, and listings without them at their district or cit
   const sykhivDistance = Math.round(computeDistance(LVIV, { latitude: 49.795, longitude: 24.06 }));
   assert.deepEqual(
     body.items.map(({ distance_m }: { distance_m: number }) => distance_m),
-    [0, Math.round(computeDistance(LVIV, { latitude: 49.84, longitude: 24.03 })), sykhivDistance],
+    [
+      0,
+      0,
+      Math.round(computeDistance(LVIV, { latitude: 49.84, longitude: 24.03 })),
+      sykhivDistance,
+    ],
   );
 });
 
@@ -489,7 +491,10 @@ suite('Facets and points', () => {
     deal_type: ({ deal_type }) => [deal_type],
     property_type: ({ property_type }) => [property_type],
     city: ({ place }) => [place?.city === 'Нетутешнє' ? 'нетутешнє' : place?.city],
-    district: ({ place }) => [place?.district, place?.district && 'Сихівський'],
+    district: ({ place }) => [
+      ...(place?.district === undefined ? [] : [place.district, 'Сихівський']),
+      ...(place?.city === 'Львів' ? ['Львівський район'] : []),
+    ],
     region: ({ place }) => [place?.city === 'Львів' ? 'Львівська область' : undefined],
     source_slug: ({ source_slug }) => [source_slug],
     rooms: ({ rooms }) => [rooms?.toString()],
@@ -810,18 +815,7 @@ test('Invalid parameters are rejected with their path, and hostile texts find no
     }
   }
   assert.deepEqual(wrong, []);
-  const hostileTexts = [
-    "'; drop table listing_index; --",
-    '%',
-    '_',
-    '\\',
-    '"',
-    '{"a":1}',
-    '${1}',
-    "\\'",
-    '$1',
-    'place:1',
-  ];
+  const hostileTexts = ["'; drop table listing_index; --", '%', '\\', '{"a":1}', '$1'];
   for (const text of hostileTexts) {
     for (const name of ['city', 'district', 'region']) {
       assert.equal((await searchOk('browse', { [name]: text })).total.value, 0, text);
@@ -903,9 +897,9 @@ suite('The index of listings', () => {
   );
 
   test('Every change of a listing reaches the index', async () => {
-    const ids = await add(
-      ...Array.from({ length: 6 }, () => ({ source_slug: 'changes', price: 100 })),
-    );
+    const seed = { source_slug: 'changes', price: 100 };
+    const largest = { ...seed, price: 99_999_999_999_999, area_total: 0.01 };
+    const ids = await add(largest, seed, seed, seed);
     const arbitraryStep = fc.record({
       index: fc.nat({ max: ids.length - 1 }),
       state: fc.option(arbitraryState, { nil: undefined, freq: 12 }),
@@ -916,7 +910,7 @@ suite('The index of listings', () => {
           const id = ids[index] ?? 0;
           if (state === undefined) {
             await db.deleteFrom('property_listings').where('id', '=', id).execute();
-            ids.splice(index, 1, ...(await add({ source_slug: 'changes', price: 100 })));
+            ids.splice(index, 1, ...(await add(seed)));
           } else if (Object.keys(state).length > 0) {
             await db
               .updateTable('property_listings')
