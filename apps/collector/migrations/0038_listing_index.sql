@@ -1,4 +1,4 @@
--- One narrow row for each listing with all columns that searches filter, sort and rank by (docs/adr/0038-listing-index.md).
+-- One narrow row for each listing with all columns that searches filter, sort and rank by (docs/adr/0029-listing-index.md).
 -- The words stay uncompressed in the row: ranking reads those of every match.
 create table listing_index (
   id bigint primary key,
@@ -63,8 +63,10 @@ $$;
 create view listing_index_rows as
   select id, archived_at is null as is_live, source_slug, deal_type, property_type, place_path, city_key, district_key,
     price, currency, coalesce(price_per_m2, round(price / nullif(area_total, 0), 2)) as price_per_m2,
-    area_total, rooms, floor, floors_total, features, case when longitude is not null then latitude end as latitude,
-    case when latitude is not null then longitude end as longitude, duplicate_group, created_at, search_vector as words
+    area_total, rooms, floor, floors_total, array(select lower(feature) from unnest(features) as feature) as features,
+    case when longitude is not null then latitude end as latitude,
+    case when latitude is not null then longitude end as longitude,
+    duplicate_group, created_at, search_vector as words
   from property_listings;
 
 -- Keeps the row of a listing up to date, so that no writer can forget it. A writer of new words passes their version and
@@ -150,4 +152,6 @@ begin
     where kind = 'price_changed' order by listing_id, id desc) as change
   where change.listing_id = listing_index.id and price_changed_at is null
     and change.currency_from = change.currency_to and change.price_to = listing_index.price;
+  -- Listings that were deleted while their batch was read.
+  delete from listing_index where not exists (select from property_listings where id = listing_index.id);
 end $$;
