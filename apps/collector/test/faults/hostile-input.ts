@@ -223,6 +223,7 @@ export function createHostileRequests(
     const segments = route.path
       .replace('{sha256}', sha256)
       .replace(/\{\w+\}/, '1')
+      .replace(/\{\w+\}/, '2')
       .split('/');
     if (isChanged(0.5)) {
       const parameter = route.path.split('/').findIndex((segment) => segment.startsWith('{'));

@@ -98,6 +98,7 @@ async function storeData(): Promise<string> {
   const bytes = Uint8Array.from(await createImage('png', { colour: 'orchid' }));
   const form = createForm(createPayload(), [{ name: 'orchid.png', bytes }]);
   const sha256 = (await sendForm(idleCollector.url, form)).body.images[0]?.sha256;
+  await sendForm(idleCollector.url, createForm(createPayload({ external_id: 'second' }), []));
   assert.ok(sha256 !== undefined);
   return sha256;
 }
