@@ -113,7 +113,7 @@ const anyValue: Generator = (random) =>
   ])(random);
 
 /**
- * Returns bodies with one or two hostile members and, in one of twenty, an unknown one. One body in twenty is truncated
+ * Returns bodies with up to two hostile members and, in one of twenty, an unknown one. One body in twenty is truncated
  * or any value. The same seed gives the same bodies.
  * @param options.good Creates a valid body.
  */
@@ -129,7 +129,7 @@ export function createHostileBodies(
     const members = new Map(
       Object.entries(good(random)).map(([name, value]) => [name, JSON.stringify(value)]),
     );
-    for (let changes = Math.ceil(random() * 2); changes > 0; changes -= 1) {
+    for (let changes = Math.floor(random() * 3); changes > 0; changes -= 1) {
       const [name, generate] = pick(random, generators);
       members.set(name, (random() < 0.8 ? generate : anyValue)(random));
     }
@@ -146,6 +146,10 @@ function createGenerator(schema: object): Generator {
     return (random) => pick(random, schema.format === 'date-time' ? DATES : URLS);
   }
   const type = 'type' in schema ? schema.type : undefined;
+  if (Array.isArray(type)) {
+    const generators = type.map((name) => createGenerator({ ...schema, type: name }));
+    return (random) => pick(random, generators)(random);
+  }
   if (type === 'string') return anyText;
   if (type === 'number' || type === 'integer') return anyNumber;
   if (type === 'object') return anyObject;
