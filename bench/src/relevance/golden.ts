@@ -2,14 +2,13 @@ import { readFile } from 'node:fs/promises';
 import {
   buildEmbeddingText,
   buildSearchText,
-  createStems,
   getPlaceKeys,
   resolveListingPlace,
   type Tables,
 } from '@oselya/collector/internals';
 import { formatVector } from '@oselya/db';
 import type { ModelClient } from '@oselya/model';
-import { type Kysely, sql } from 'kysely';
+import type { Kysely } from 'kysely';
 
 const FOLDER = new URL('../../../samples/golden/', import.meta.url);
 const SOURCE = 'golden';
@@ -51,9 +50,6 @@ export async function storeListings(
   db: Kysely<Tables>,
   model: Pick<ModelClient, 'embed'>,
 ): Promise<ReadonlyMap<number, string>> {
-  await sql`create table relevance_stems (id bigint primary key, stems tsvector not null)`.execute(
-    db,
-  );
   await db.insertInto('sources').values({ slug: SOURCE }).execute();
   const names = new Map<number, string>();
   for (const { name, payload, expected } of await readTexts()) {
@@ -78,9 +74,6 @@ export async function storeListings(
       })
       .returning('id')
       .executeTakeFirstOrThrow();
-    await sql`insert into relevance_stems values (${id}, ${createStems({ ...state, ...columns })}::tsvector)`.execute(
-      db,
-    );
     names.set(id, name);
   }
   return names;

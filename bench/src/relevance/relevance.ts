@@ -1,7 +1,11 @@
 import {
+  analyzeQuery,
+  computeStoredStems,
   createSearchService,
   getMigrateOptions,
   refreshVocabulary,
+  resolveFilters,
+  searchByStems,
   storeStartingRates,
   type Tables,
 } from '@oselya/collector/internals';
@@ -11,7 +15,6 @@ import { formatGoals, formatNumber, formatTable, type Goal } from '../report.ts'
 import type { Context, Report } from '../suite.ts';
 import { type LabelledQuery, readQueries, storeListings } from './golden.ts';
 import { averageRelevance, measureHits, type Relevance } from './measures.ts';
-import { rankByStems } from './stem-ranking.ts';
 
 const DIMENSIONS = 384;
 const LIMIT = 10;
@@ -42,11 +45,17 @@ export async function measureRelevance(context: Context): Promise<Report> {
   await storeStartingRates(db);
   logProgress('storing the golden texts');
   const names = await storeListings(db, model);
+  await computeStoredStems(db, signal);
   await refreshVocabulary(db, signal, { isForced: true });
   const service = createSearchService({ db, model });
   const retrievers: Record<string, Retriever> = {
     words: async (query) => listIds(await service.fulltext({ query, limit: LIMIT })),
-    stems: (query) => rankByStems(db, query),
+    stems: async (query) => {
+      const { groups, limits } = analyzeQuery(query);
+      const filters = await resolveFilters(db, limits);
+      const { hits } = await searchByStems(db, groups, { filters, limit: LIMIT });
+      return hits.map(({ id }) => id);
+    },
     meaning: async (query) => listIds(await service.similar({ query, limit: LIMIT }, signal)),
     hybrid: async (query) => listIds(await service.hybrid({ query, limit: LIMIT }, signal)),
   };

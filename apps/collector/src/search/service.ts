@@ -7,7 +7,7 @@ import { normalizeText } from '../text.ts';
 import { defineSearchCursor } from './cursor.ts';
 import type { SearchFilters } from './filter-schemas.ts';
 import { type ResolvedFilters, resolveFilters, whereFilters } from './filters.ts';
-import { highlight } from './highlight.ts';
+import { createStemMatcher, highlight, type WordMatcher } from './highlight.ts';
 import { type HitOptions, loadHits } from './hits.ts';
 import {
   type QueryEmbedder,
@@ -31,25 +31,24 @@ import {
   type SimilarSearchRequest,
   type SimilarSearchResponse,
 } from './schemas.ts';
-import { expandUnknownWords } from './vocabulary.ts';
-import { createExactQuery, createStemQuery } from './word-queries.ts';
+import { searchByStems } from './stem-search.ts';
+import { createExactQuery } from './word-queries.ts';
 
 export type SearchDeps = { db: Kysely<Tables>; model: QueryEmbedder };
 
 type WithoutDuration<Response> = Omit<Response, 'took_ms'>;
 
-/** Constant of reciprocal rank fusion. With a smaller constant, the first positions dominate. Contract 4, Search. */
-const FUSION_CONSTANT = 60;
+/**
+ * Constant of reciprocal rank fusion, and weights of the rankings. With a smaller constant, the first positions dominate.
+ * Tuned on labelled queries (docs/adr/0030-fusion.md).
+ */
+const FUSION_CONSTANT = 10;
+const FUSION_WEIGHTS = { words: 0.3, stems: 1, meaning: 0.2 };
 
 /** Factor by which each attempt to fill a page without duplicates reads more neighbours. */
 const READ_GROWTH_FACTOR = 2;
 /** Maximum number of neighbours to read for a page without duplicates; also the maximum of `ef_search`. */
 const MAX_NEIGHBOURS_READ = 1000;
-
-/** Number of hits below which a search by stems also finds listings without one of the words. */
-const MIN_STEM_HITS = 20;
-/** Number of words of a query that a search by stems considers. */
-const MAX_STEM_GROUPS = 8;
 
 const EMPTY_PAGE = {
   items: [],
@@ -62,9 +61,8 @@ const EMPTY_PAGE = {
  * nothing. The model is called before the database, so that no connection is held during the call. Contract 4, Search.
  */
 export function createSearchService({ db, model }: SearchDeps) {
-  /** Presents hits of a search by words, with their matched words marked if requested. */
-  async function presentHits(hits: readonly Hit[], options: HitOptions, markedText?: string) {
-    const words = markedText === undefined ? undefined : new Set(markedText.split(' '));
+  /** Presents hits of a search by words, with the matched words marked if there is a matcher. */
+  async function presentHits(hits: readonly Hit[], options: HitOptions, words?: WordMatcher) {
     const results = await loadHits(db, hits, options);
     return results.map(({ hit, result }) => {
       const { title, description } = result.listing;
@@ -72,25 +70,6 @@ export function createSearchService({ db, model }: SearchDeps) {
       const highlightField = words && { highlight: highlight(listingText, words) };
       return { ...result, rank: hit.rank, ...highlightField };
     });
-  }
-
-  /**
-   * Ranks listings by the stems of a query. If few have all its words, those follow that lack some. At most the heaviest
-   * words count.
-   */
-  async function rankByStems(
-    query: QueryAnalysis,
-    filters: ResolvedFilters,
-    maxId: number | undefined,
-  ): Promise<Hit[]> {
-    const allGroups = await expandUnknownWords(db, query.groups);
-    const groups = allGroups.toSorted((a, b) => b.weight - a.weight).slice(0, MAX_STEM_GROUPS);
-    let hits: Hit[] = [];
-    for (let missing = 0; missing < groups.length && hits.length < MIN_STEM_HITS; missing += 1) {
-      const search = { words: createStemQuery(groups, missing), filters };
-      ({ hits } = await rankPage(db, search, HYBRID_DEPTH, undefined, maxId));
-    }
-    return hits;
   }
 
   /** Ranks listings by exact words, stems and meaning, and fuses the three rankings. */
@@ -101,17 +80,24 @@ export function createSearchService({ db, model }: SearchDeps) {
     queryVector: QueryVector,
   ) {
     const exactSearch = { words: createExactQuery(text), filters };
-    const [exact, stemHits, neighbours] = await Promise.all([
+    const [exact, stems, neighbours] = await Promise.all([
       rankPage(db, exactSearch, HYBRID_DEPTH, undefined, maxId),
-      rankByStems(analysis, filters, maxId),
+      searchByStems(db, analysis.groups, { filters, limit: HYBRID_DEPTH, maxId }),
       findNearest(db, { ...queryVector, filters, limit: HYBRID_DEPTH, newestId: maxId }),
     ]);
-    const rankings = [exact.hits, stemHits, neighbours];
-    const isLowerBound = rankings.some((ranking) => ranking.length >= HYBRID_DEPTH);
     // A listing that was added between the queries must not appear on any page.
     const isKnown = ({ id }: { id: number }) => id <= exact.newestId;
-    const hits = fuseRankings(rankings.map((ranking) => ranking.filter(isKnown)));
-    return { hits, newestId: exact.newestId, isLowerBound };
+    const rankings = [
+      { weight: FUSION_WEIGHTS.words, hits: exact.hits.filter(isKnown) },
+      { weight: FUSION_WEIGHTS.stems, hits: stems.hits.filter(isKnown) },
+      { weight: FUSION_WEIGHTS.meaning, hits: neighbours.filter(isKnown) },
+    ];
+    return {
+      hits: fuseRankings(rankings),
+      newestId: exact.newestId,
+      isLowerBound: rankings.some(({ hits }) => hits.length >= HYBRID_DEPTH),
+      matcher: createStemMatcher(stems.groups),
+    };
   }
 
   /** Reads more neighbours until the page is full or the maximum is reached. */
@@ -135,7 +121,8 @@ export function createSearchService({ db, model }: SearchDeps) {
     async fulltext(
       request: FulltextSearchRequest,
     ): Promise<WithoutDuration<FulltextSearchResponse>> {
-      const { text, limit, shouldFold, markedText, requestedFilters } = readRequest(request);
+      const { text, limit, shouldFold, isMarked, requestedFilters } = readRequest(request);
+      const markedWords = isMarked ? new Set(text.split(' ')) : undefined;
       const cursor = createFulltextCursor(requestedFilters, 'fulltext', text, shouldFold);
       const position = cursor.read(request.cursor);
       const filters = await resolveFilters(db, requestedFilters);
@@ -144,7 +131,7 @@ export function createSearchService({ db, model }: SearchDeps) {
       const words = createExactQuery(text);
       const page = await rankPage(db, { words, filters, shouldFold }, limit, position);
       return {
-        items: await presentHits(page.hits, { ...filters, shouldFold }, markedText),
+        items: await presentHits(page.hits, { ...filters, shouldFold }, markedWords),
         total: { value: page.matchCount, relation: page.isLowerBound ? 'gte' : 'eq' },
         currency,
         next_cursor: page.next === undefined ? null : cursor.write(page.next),
@@ -152,15 +139,15 @@ export function createSearchService({ db, model }: SearchDeps) {
     },
 
     /**
-     * Fuses the rankings by exact words, stems and meaning: a listing scores 1 / (60 + position) in each (reciprocal rank
-     * fusion). Limits of price and area in the query are filters, unless the request has one of the kind.
+     * Fuses the rankings by exact words, stems and meaning: a listing scores weight / (10 + position) in each (reciprocal
+     * rank fusion). Limits of price and area in the query are filters, unless the request has one of the kind.
      * @throws ProblemError `validation_failed`, `model_unavailable`, `model_failed`.
      */
     async hybrid(
       request: FulltextSearchRequest,
       signal: AbortSignal,
     ): Promise<WithoutDuration<FulltextSearchResponse>> {
-      const { text, limit, shouldFold, markedText, requestedFilters } = readRequest(request);
+      const { text, limit, shouldFold, isMarked, requestedFilters } = readRequest(request);
       const cursor = createHybridCursor(requestedFilters, 'hybrid', text, shouldFold);
       const position = cursor.read(request.cursor);
       const analysis = analyzeQuery(request.query);
@@ -178,7 +165,11 @@ export function createSearchService({ db, model }: SearchDeps) {
       const page = remainingHits.slice(0, limit);
       const lastHit = remainingHits.length > limit ? page.at(-1) : undefined;
       return {
-        items: await presentHits(page, { ...filters, shouldFold }, markedText),
+        items: await presentHits(
+          page,
+          { ...filters, shouldFold },
+          isMarked ? ranking.matcher : undefined,
+        ),
         total: { value: hits.length, relation: ranking.isLowerBound ? 'gte' : 'eq' },
         currency,
         ...(Object.keys(understood).length > 0 && { understood }),
@@ -260,11 +251,13 @@ function selectUnderstood(limits: QueryLimits, filters: SearchFilters): QueryLim
   return Object.fromEntries(Object.entries(limits).filter(([name]) => isFree(name)));
 }
 
-function fuseRankings(rankings: readonly (readonly Omit<Hit, 'rank'>[])[]): Hit[] {
+function fuseRankings(
+  rankings: readonly { weight: number; hits: readonly Omit<Hit, 'rank'>[] }[],
+): Hit[] {
   const fusedHits = new Map<number, Hit>();
-  for (const ranking of rankings) {
-    for (const [index, { id, group }] of ranking.entries()) {
-      const rank = (fusedHits.get(id)?.rank ?? 0) + 1 / (FUSION_CONSTANT + index + 1);
+  for (const { weight, hits } of rankings) {
+    for (const [index, { id, group }] of hits.entries()) {
+      const rank = (fusedHits.get(id)?.rank ?? 0) + weight / (FUSION_CONSTANT + index + 1);
       fusedHits.set(id, { id, group, rank });
     }
   }
@@ -312,12 +305,18 @@ const createHybridCursor = defineSearchCursor(
   Type.Object({ ...hitSchema.properties, newestId: idSchema }, { additionalProperties: false }),
 );
 
-/** Returns the parts of a search by words. `markedText` has the words to mark. */
+/** Returns the parts of a search by words, with the query normalized. */
 function readRequest(request: FulltextSearchRequest) {
-  const { query, limit = DEFAULT_LIMIT, cursor: _cursor, highlight: isMarked, ...rest } = request;
+  const {
+    query,
+    limit = DEFAULT_LIMIT,
+    cursor: _cursor,
+    highlight: isMarked = false,
+    ...rest
+  } = request;
   const { fold_duplicates: shouldFold = false, ...requestedFilters } = rest;
   const text = normalizeText(query);
-  return { text, limit, shouldFold, requestedFilters, markedText: isMarked ? text : undefined };
+  return { text, limit, shouldFold, requestedFilters, isMarked };
 }
 
 async function loadVector(

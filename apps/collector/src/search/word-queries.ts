@@ -21,31 +21,32 @@ export function createExactQuery(text: string): WordQuery {
   };
 }
 
+/** A listing that matches more of a query's weight is before all that match less. */
+const COVERAGE_FACTOR = 10;
+
+/** Normalization of `ts_rank` that divides the rank by the logarithm of the number of terms of the listing. */
+const RANK_BY_LENGTH = 1;
+
 /**
- * Creates the query for listings that match all groups of a query but some. Listings with rarer groups come first, and
- * among equal ones those with the terms nearer together (cover density).
+ * Creates the query for listings that match all groups of a query but some. They are ranked by the weight of the matched
+ * groups, then by how often and where the terms occur.
  * @param missingCount Number of groups that a listing may lack.
  */
 export function createStemQuery(groups: readonly WeightedGroup[], missingCount: number): WordQuery {
   const operands = groups.map(({ tsquery }) => `(${tsquery})`);
-  const query = toQuery(combine(operands, operands.length - missingCount));
-  const anyGroup = toQuery(operands.join(' | '));
-  const weights = groups.map(
-    ({ tsquery, weight }) =>
-      sql`case when stems @@ ${toQuery(tsquery)} then ${weight}::real else 0 end`,
-  );
-  const coverDensity = sql`ts_rank_cd(stems, ${anyGroup}, ${sql.lit(RANK_BELOW_ONE)})`;
-  const title = markTitle(operands.join(' & '));
+  const totalWeight = groups.reduce((sum, { weight }) => sum + weight, 0) || 1;
+  const scores = groups.map(({ tsquery, weight }) => {
+    const query = toQuery(tsquery);
+    return sql`(stems @@ ${query})::integer * ${(COVERAGE_FACTOR * weight) / totalWeight}::float8
+      + ts_rank('{0.1, 0.2, 0.4, 1}', stems, ${query}, ${sql.lit(RANK_BY_LENGTH)}) * ${weight}::float8`;
+  });
   return {
     column: 'stems',
-    query,
-    rank: sql`((${missingCount === 0 ? sql`0` : sql.join(weights, sql` + `)}) + ${coverDensity})::real`,
-    titleQuery: missingCount === 0 ? toQuery(title) : undefined,
+    query: toQuery(combine(operands, operands.length - missingCount)),
+    rank: sql`(${sql.join(scores, sql` + `)})::real`,
+    titleQuery: missingCount === 0 ? toQuery(markTitle(operands.join(' & '))) : undefined,
   };
 }
-
-/** Normalization of `ts_rank_cd` that divides the rank by itself plus one, so that it is less than 1. */
-const RANK_BELOW_ONE = 32;
 
 const toQuery = (text: string): RawBuilder<unknown> => sql`${text}::tsquery`;
 

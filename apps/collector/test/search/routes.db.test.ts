@@ -5,6 +5,8 @@ import { test } from 'node:test';
 import { ModelError } from '@oselya/model';
 import fc from 'fast-check';
 import { storeRates } from '../../src/money/rates.ts';
+import { computeStoredStems } from '../../src/search/stored-stems.ts';
+import { refreshVocabulary } from '../../src/search/vocabulary.ts';
 import { createPointAtAngle, getListingIds, createModel, openSearch } from './harness.ts';
 
 const { add, db, serve } = await openSearch();
@@ -495,7 +497,7 @@ test('An unknown listing is 404, and one without an embedding 409', async () => 
   assert.deepEqual([response.status, response.body.code], [409, 'listing_not_embedded']);
 });
 
-test('The hybrid search fuses both rankings and pages through them', async () => {
+test('The hybrid search fuses its rankings and pages through them', async () => {
   const source = { source_slug: 'hybrid' };
   const [bothId, wordsId, meaningId] = await add(
     { ...source, description: 'тиха вулиця', embedding: createPointAtAngle(20) },
@@ -506,8 +508,8 @@ test('The hybrid search fuses both rankings and pages through them', async () =>
   const { items, total } = await searchOk('hybrid', request);
   assert.deepEqual(getListingIds({ items }), [wordsId, bothId, meaningId]);
   assert.deepEqual(total, { value: 3, relation: 'eq' });
-  // Positions by words and by meaning: 1 and 3, 2 and 2, none and 1.
-  const ranks = [1 / 61 + 1 / 63, 1 / 62 + 1 / 62, 1 / 61];
+  // Positions by words and by meaning: 1 and 3, 2 and 2, none and 1. No listing has stems yet.
+  const ranks = [0.3 / 11 + 0.2 / 13, 0.3 / 12 + 0.2 / 12, 0.2 / 11];
   assert.deepEqual(
     items.map(({ rank }: { rank: number }) => rank),
     ranks,
@@ -521,6 +523,48 @@ test('The hybrid search fuses both rankings and pages through them', async () =>
   const crossSearchResponse = await post('fulltext', { ...request, cursor: next_cursor });
   assert.equal(crossSearchResponse.status, 422);
   assert.deepEqual((await searchOk('hybrid', { query: '?!' })).items, []);
+});
+
+test('The hybrid search finds other forms, languages, alphabets and typos, and understands limits', async () => {
+  const source = { source_slug: 'stems', deal_type: 'rent', property_type: 'apartment' };
+  const [cheapId, dearId, houseId] = await add(
+    {
+      ...source,
+      title: 'Затишна квартира у Львові',
+      rooms: 2,
+      price: 14_000,
+      place: { city: 'Львів' },
+    },
+    { ...source, title: 'Простора квартира з балконом', price: 40_000, place: { city: 'Київ' } },
+    { ...source, title: 'Будинок із садом', property_type: 'house', place: { city: 'Одеса' } },
+  );
+  const { signal } = new AbortController();
+  await computeStoredStems(db, signal);
+  await refreshVocabulary(db, signal, { isForced: true });
+  const anyModel = { embed: () => model.embed(['тиха вулиця']) };
+  const server = await serve({ model: anyModel });
+  const search = async (query: string) => {
+    const body = { query, source_slug: 'stems', highlight: true };
+    const response = await server.post('hybrid', body);
+    assert.equal(response.status, 200, JSON.stringify(response.body));
+    return response.body;
+  };
+  for (const [query, id] of [
+    ['квартиры Львов', cheapId],
+    ['kvartyra lviv', cheapId],
+    ['flat in Lviv', cheapId],
+    ['двушка', cheapId],
+    ['зтишна', cheapId],
+    ['балкони', dearId],
+    ['дом', houseId],
+    ['просто', dearId],
+  ] as const) {
+    assert.equal(getListingIds(await search(query))[0], id, query);
+  }
+  const understood = await search('квартира до 15 000 грн');
+  assert.deepEqual(getListingIds(understood), [cheapId]);
+  assert.deepEqual(understood.understood, { price_max: 15_000, currency: 'UAH' });
+  assert.match(understood.items[0].highlight, /<mark>квартира<\/mark>/);
 });
 
 test('Listings added between pages of the hybrid search shift no page', async () => {

@@ -1,0 +1,34 @@
+import type { Kysely } from 'kysely';
+import type { Tables } from '../tables.ts';
+import type { ResolvedFilters } from './filters.ts';
+import type { TermGroup } from './query-analysis.ts';
+import { type Hit, rankPage } from './ranking.ts';
+import { expandUnknownWords, type WeightedGroup } from './vocabulary.ts';
+import { createStemQuery } from './word-queries.ts';
+
+/** Number of hits below which listings without one of the words are found too. */
+const MIN_HITS = 20;
+/** Number of words of a query that count, the rarest ones. */
+const MAX_GROUPS = 8;
+
+/**
+ * Finds the best listings by the stems, synonyms and facts of a query. If few have all its words, listings follow that
+ * lack some.
+ * @param options.maxId Excludes listings with a larger ID.
+ * @returns The hits, best first, and the words of the query as they were looked up.
+ */
+export async function searchByStems(
+  db: Kysely<Tables>,
+  queryGroups: readonly TermGroup[],
+  options: { filters: ResolvedFilters; limit: number; maxId?: number | undefined },
+): Promise<{ hits: Hit[]; groups: WeightedGroup[] }> {
+  const { filters, limit, maxId } = options;
+  const expandedGroups = await expandUnknownWords(db, queryGroups);
+  const groups = expandedGroups.toSorted((a, b) => b.weight - a.weight).slice(0, MAX_GROUPS);
+  let hits: Hit[] = [];
+  for (let missing = 0; missing < groups.length && hits.length < MIN_HITS; missing += 1) {
+    const search = { words: createStemQuery(groups, missing), filters };
+    ({ hits } = await rankPage(db, search, limit, undefined, maxId));
+  }
+  return { hits, groups };
+}
