@@ -301,6 +301,7 @@ CREATE INDEX listing_index_price ON public.listing_index USING btree (currency, 
 CREATE INDEX listing_index_price_fell ON public.listing_index USING btree (price_changed_at) WHERE (price < price_before);
 CREATE INDEX listing_index_price_per_m2 ON public.listing_index USING btree (currency, price_per_m2, id) WHERE is_live;
 CREATE INDEX listing_index_search ON public.listing_index USING gin (words, stems, listing_index_terms(id, is_live, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off);
+CREATE INDEX listing_index_seen ON public.listing_index USING btree (created_at) WHERE is_live;
 CREATE INDEX listing_index_stems_version ON public.listing_index USING btree (stems_version);
 
 create table listing_payloads (
@@ -424,9 +425,10 @@ CREATE INDEX property_listings_city ON public.property_listings USING btree (cit
 CREATE INDEX property_listings_duplicate_group ON public.property_listings USING btree (duplicate_group) WHERE (duplicate_group IS NOT NULL);
 CREATE INDEX property_listings_nearest ON public.property_listings USING hnsw (embedding vector_cosine_ops) WITH (ef_construction='128');
 CREATE INDEX property_listings_of_source ON public.property_listings USING btree (source_slug, id) INCLUDE (archived_at);
+CREATE INDEX property_listings_search ON public.property_listings USING gin (search_vector, listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)) WITH (fastupdate=off) WHERE (archived_at IS NULL);
+CREATE INDEX property_listings_search_archived ON public.property_listings USING gin (search_vector, listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)) WITH (fastupdate=off) WHERE (archived_at IS NOT NULL);
 CREATE INDEX property_listings_unplaced ON public.property_listings USING btree (id) WHERE (place_status IS NULL);
 CREATE INDEX property_listings_unresolved_types ON public.property_listings USING btree (id) WHERE (property_type <> ALL (ARRAY['apartment'::text, 'house'::text, 'room'::text, 'land'::text, 'commercial'::text, 'garage'::text]));
-CREATE INDEX property_listings_words ON public.property_listings USING gin (search_vector);
 
 create table rate_limits (
   key character varying(255) not null,

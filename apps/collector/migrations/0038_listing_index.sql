@@ -59,7 +59,7 @@ create function listing_index_terms(
   ], null)
 $$;
 
--- The row of each listing in the index, without its stems and without what only changes show. One coordinate is no position.
+-- The row of each listing in the index, without stems, images and price history. One coordinate is no position.
 create view listing_index_rows as
   select id, archived_at is null as is_live, source_slug, deal_type, property_type, place_path, city_key, district_key,
     price, currency, coalesce(price_per_m2, round(price / nullif(area_total, 0), 2)) as price_per_m2,
@@ -80,6 +80,12 @@ declare
     and (old.price, old.currency) is distinct from (new.price, new.currency)
     and current_setting('oselya.payload_again', true) is distinct from 'true';
   old_price numeric := case when is_price_change and old.currency = new.currency then old.price end;
+  -- Without passed stems, those of other facts stay until upkeep has computed new ones.
+  keeps_version boolean := tg_op = 'UPDATE' and passed is null
+    and (old.deal_type, old.property_type, old.place_path, old.price, old.area_total, old.rooms, old.floor,
+      old.floors_total, old.features, old.phones, old.search_text)
+    is not distinct from (new.deal_type, new.property_type, new.place_path, new.price, new.area_total, new.rooms,
+      new.floor, new.floors_total, new.features, new.phones, new.search_text);
 begin
   insert into listing_index as indexed (
     id, is_live, source_slug, deal_type, property_type, place_path, city_key, district_key,
@@ -95,8 +101,7 @@ begin
       excluded.area_total, excluded.rooms, excluded.floor, excluded.floors_total, excluded.features,
       excluded.latitude, excluded.longitude, excluded.duplicate_group, excluded.words),
     stems = case when new_stems is null and indexed.words = excluded.words then indexed.stems else new_stems end,
-    stems_version = case
-      when new_stems is null and indexed.words = excluded.words then indexed.stems_version else new_version end,
+    stems_version = case when keeps_version then indexed.stems_version else new_version end,
     price_before = case when is_price_change then old_price else indexed.price_before end,
     price_changed_at = case
       when not is_price_change then indexed.price_changed_at
@@ -109,16 +114,16 @@ create trigger listing_index_inserted after insert on property_listings
   for each row execute function index_listing();
 create trigger listing_index_updated after update of
     archived_at, deal_type, property_type, place_path, city_key, district_key, price, currency, price_per_m2,
-    area_total, rooms, floor, floors_total, features, latitude, longitude, duplicate_group, search_text
+    area_total, rooms, floor, floors_total, features, latitude, longitude, duplicate_group, phones, search_text
   on property_listings
   for each row when (
     (old.archived_at, old.deal_type, old.property_type, old.place_path, old.city_key, old.district_key, old.price,
       old.currency, old.price_per_m2, old.area_total, old.rooms, old.floor, old.floors_total, old.features,
-      old.latitude, old.longitude, old.duplicate_group, old.search_text)
+      old.latitude, old.longitude, old.duplicate_group, old.phones, old.search_text)
     is distinct from
     (new.archived_at, new.deal_type, new.property_type, new.place_path, new.city_key, new.district_key, new.price,
       new.currency, new.price_per_m2, new.area_total, new.rooms, new.floor, new.floors_total, new.features,
-      new.latitude, new.longitude, new.duplicate_group, new.search_text))
+      new.latitude, new.longitude, new.duplicate_group, new.phones, new.search_text))
   execute function index_listing();
 
 create function unindex_listing() returns trigger language plpgsql as $$
@@ -128,6 +133,22 @@ begin
 end $$;
 create trigger listing_index_deleted after delete on property_listings
   for each row execute function unindex_listing();
+
+create function count_listing_images() returns trigger language plpgsql as $$
+begin
+  update listing_index set image_count = counted.images
+  from (
+    select listing_id, (
+      select count(*) from listing_images as image
+      where image.listing_id = changed.listing_id and image.sha256 is not null) as images
+    from (select distinct listing_id from changed_images) as changed) as counted
+  where listing_index.id = counted.listing_id and image_count <> counted.images;
+  return null;
+end $$;
+create trigger listing_images_added after insert on listing_images referencing new table as changed_images
+  for each statement execute function count_listing_images();
+create trigger listing_images_removed after delete on listing_images referencing old table as changed_images
+  for each statement execute function count_listing_images();
 
 -- Adds the listings from before this migration, in transactions of a few thousand. It can be interrupted and called again.
 create procedure fill_listing_index() language plpgsql as $$

@@ -16,8 +16,6 @@ create index concurrently if not exists listing_index_duplicates
 create index concurrently if not exists listing_index_price_fell
   on listing_index (price_changed_at) where price < price_before;
 create index concurrently if not exists listing_index_stems_version on listing_index (stems_version);
+create index concurrently if not exists listing_index_seen on listing_index (created_at) where is_live;
 
--- The inverted index of the specification. Searches read `listing_index`.
-create index concurrently if not exists property_listings_words on property_listings using gin (search_vector);
-drop index concurrently if exists property_listings_terms;
-drop index concurrently if exists property_listings_terms_archived;
+analyze listing_index;

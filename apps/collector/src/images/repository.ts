@@ -138,8 +138,6 @@ export async function replaceImages(
         as image (position integer, url text, sha256 text, error text, retry_at timestamptz)`.execute(
       trx,
     );
-    await sql`update listing_index set image_count = ${outcomes.filter((outcome) => 'sha256' in outcome).length}
-      where id = ${listingId}`.execute(trx);
     if (!areUploads) return;
     const uploads = outcomes.map(({ position: _position, url: _url, ...upload }) => upload);
     await trx

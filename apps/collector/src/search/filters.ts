@@ -146,15 +146,14 @@ export function whereFilters(filters: ResolvedFilters): Expression<SqlBool> {
   const conditions = [
     ...listValueFilters(filters).map(([column, values]) => eb(column, 'in', values)),
     ...listPriceConditions(filters, sql.ref('price')),
-    ...listOtherConditions(filters),
+    ...listOtherConditions(filters, isInAnyPlace),
   ];
   for (const { placeIds, keyColumn, keys } of listPlaceFilters(filters)) {
-    const isInPlace = sql<SqlBool>`place_path && ${placeIds}::integer[]`;
     conditions.push(
       eb.or([
         ...(keyColumn === undefined ? [] : [eb(keyColumn, 'in', keys)]),
         // A condition that no row meets would hide better plans.
-        ...(placeIds.length === 0 ? [] : [isInPlace]),
+        ...(placeIds.length === 0 ? [] : [isInAnyPlace(placeIds)]),
       ]),
     );
   }
@@ -166,8 +165,13 @@ export function whereFilters(filters: ResolvedFilters): Expression<SqlBool> {
   return eb.and(conditions);
 }
 
+const isInAnyPlace = (placeIds: number[]) => sql<SqlBool>`place_path && ${placeIds}::integer[]`;
+
 /** Returns the conditions of the filters that have no terms in the index. */
-function listOtherConditions(filters: ResolvedFilters): Expression<SqlBool>[] {
+function listOtherConditions(
+  filters: ResolvedFilters,
+  isInPlaces: (placeIds: number[]) => Expression<SqlBool>,
+): Expression<SqlBool>[] {
   const { not_first_floor, not_last_floor, features, has_images } = filters;
   const { price_fell_since: fellSince, first_seen_since: seenSince } = filters;
   const conditions: (Expression<SqlBool> | false | undefined)[] = [
@@ -178,7 +182,7 @@ function listOtherConditions(filters: ResolvedFilters): Expression<SqlBool>[] {
     fellSince !== undefined &&
       sql`price_changed_at >= ${parseTime(fellSince)} and price < price_before`,
     seenSince !== undefined && sql`created_at >= ${parseTime(seenSince)}`,
-    ...listAreas(filters).map(whereInArea),
+    ...listAreas(filters).map((area) => whereInArea(area, isInPlaces)),
   ];
   return conditions.filter((condition) => condition !== false && condition !== undefined);
 }
@@ -251,12 +255,17 @@ export function whereFilterTerms(filters: ResolvedFilters): Expression<SqlBool> 
   const eb = expressionBuilder<Tables, 'listing_index'>();
   const conditions = [
     ...listPriceConditions(filters, sql`price + 0`),
-    ...listOtherConditions(filters),
+    ...listOtherConditions(filters, (placeIds) => hasAnyTerm(placeIds.map((id) => `place:${id}`))),
     ...listValueFilters(filters).map(([column, values]) =>
       hasAnyTerm(values.map((value) => `${TERM_PREFIXES[column]}:${value}`)),
     ),
   ];
-  if (filters.include_archived !== true) conditions.push(hasAnyTerm(['live']));
+  if (filters.include_archived !== true) {
+    conditions.push(hasAnyTerm(['live']));
+    // The partial indexes of positions and times need the condition itself.
+    if (filters.bounding_box ?? filters.near ?? filters.first_seen_since)
+      conditions.push(sql`is_live`);
+  }
   for (const { placeIds, keyColumn, keys } of listPlaceFilters(filters)) {
     const keyTerms =
       keyColumn === undefined ? [] : keys.map((key) => `${TERM_PREFIXES[keyColumn]}:${key}`);

@@ -1,4 +1,4 @@
-import { type RawBuilder, sql, type SqlBool } from 'kysely';
+import { type Expression, type RawBuilder, sql, type SqlBool } from 'kysely';
 import { listCitiesAndDistricts, type Place } from '../places/gazetteer.ts';
 import type { SearchFilters } from './filter-schemas.ts';
 
@@ -70,8 +70,14 @@ export function selectDistanceInCircle(circle: NonNullable<Area['circle']>): Raw
     else ${selectDistance(circle)} end)`;
 }
 
-/** Returns the condition that a listing is in an area. */
-export function whereInArea({ box, circle, places }: Area): RawBuilder<SqlBool> {
+/**
+ * Returns the condition that a listing is in an area.
+ * @param isInPlaces Returns the condition that a listing is in one of some places, by an index.
+ */
+export function whereInArea(
+  { box, circle, places }: Area,
+  isInPlaces: (placeIds: number[]) => Expression<SqlBool>,
+): RawBuilder<SqlBool> {
   const { south, west, north, east } = box;
   const isInCircle =
     circle === undefined ? sql`true` : sql`${selectDistance(circle)} <= ${circle.radius_m}`;
@@ -80,5 +86,6 @@ export function whereInArea({ box, circle, places }: Area): RawBuilder<SqlBool> 
   const placeIds = places.map(({ id }) => id);
   return placeIds.length === 0
     ? sql<SqlBool>`(${hasPosition})`
-    : sql<SqlBool>`(${hasPosition} or latitude is null and place_path[1] = any(${placeIds}::integer[]))`;
+    : sql<SqlBool>`(${hasPosition} or latitude is null and ${isInPlaces(placeIds)}
+        and place_path[1] = any(${placeIds}::integer[]))`;
 }

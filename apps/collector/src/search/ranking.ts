@@ -65,6 +65,9 @@ export type RankedPage = {
   next?: Position;
 };
 
+/** Smaller numbers, which only forged cursors have, are no `real`. */
+const MIN_RANK = 1e-30;
+
 /** Size of a block relative to the minimum, because matches are spread unevenly. */
 const BLOCK_SIZE_FACTOR = 1.25;
 /** Estimated number of matches that are still ranked in one block, relative to the minimum. */
@@ -100,7 +103,10 @@ export async function rankPage(
       continue;
     }
     const matchCount = block.countBefore + count;
-    const nextBlock = createNextBlock(block, matchCount);
+    const nextBlock =
+      block.part === 'title' && block.firstId === 0
+        ? await createFirstBlock(db, search, newestId, { part: 'rest', countBefore: matchCount })
+        : createNextBlock(block, matchCount);
     const result = { hits, matchCount, newestId, isLowerBound: nextBlock !== undefined };
     hits.push(...blockHits.slice(0, missingCount));
     if (blockHits.length > missingCount)
@@ -117,15 +123,22 @@ async function createFirstBlock(
   db: Kysely<Tables>,
   { filters, words, minRankedMatches = MIN_RANKED_MATCHES }: RankedSearch,
   newestId: number,
+  { part, countBefore = 0 }: { part?: 'rest'; countBefore?: number } = {},
 ): Promise<Block> {
   const condition = sql<SqlBool>`${whereFilters(filters)} and ${whereWords(words)}`;
   const { matchCount } = await estimateListings(db, condition);
-  const block = { part: 'all', firstId: 0, lastId: newestId, newestId, countBefore: 0 } as const;
+  const block: Block = {
+    part: part ?? 'all',
+    firstId: 0,
+    lastId: newestId,
+    newestId,
+    countBefore,
+  };
   if (matchCount <= minRankedMatches * MAX_SINGLE_BLOCK_FACTOR) return block;
   const span = (newestId * minRankedMatches * BLOCK_SIZE_FACTOR) / matchCount;
   const firstId = getBandStart(Math.max(0, newestId - span));
   // Few of the listings have all words in the title, so the block of these is much wider.
-  return words.titleQuery === undefined
+  return words.titleQuery === undefined || part === 'rest'
     ? { ...block, part: 'rest', firstId }
     : { ...block, part: 'title', firstId: getBandStart(Math.max(0, newestId - span * 4)) };
 }
@@ -155,19 +168,12 @@ function widen(
   return { ...block, firstId: getBandStart(Math.max(0, block.lastId + 1 - span * factor)) };
 }
 
-/** Returns the block after a block, as wide as this one. Undefined after the last one. */
+/** Returns the block of the same part after a block, as wide as this one. Undefined after the last one. */
 function createNextBlock(block: Block, countBefore: number): Block | undefined {
-  const { part, newestId } = block;
-  if (block.firstId === 0 && part !== 'title') return undefined;
-  const lastId = block.firstId === 0 ? newestId : block.firstId - 1;
+  if (block.firstId === 0) return undefined;
+  const lastId = block.firstId - 1;
   const span = block.lastId - block.firstId;
-  return {
-    part: block.firstId === 0 ? 'rest' : part,
-    firstId: getBandStart(Math.max(0, lastId - span)),
-    lastId,
-    newestId,
-    countBefore,
-  };
+  return { ...block, firstId: getBandStart(Math.max(0, lastId - span)), lastId, countBefore };
 }
 
 const whereWords = ({ column, query }: WordQuery) => sql<SqlBool>`${sql.ref(column)} @@ ${query}`;
@@ -186,7 +192,7 @@ async function rankBlock(
   const isAfter =
     lastHit === undefined
       ? sql`true`
-      : sql`(rank, id) < (${lastHit.rank}::real, ${lastHit.id}::bigint)`;
+      : sql`(rank, id) < (${lastHit.rank < MIN_RANK ? 0 : lastHit.rank}::real, ${lastHit.id}::bigint)`;
   const { rows } = await sql<{ hits: [number, number, number | null][]; count: number }>`
     with matches as materialized (
       select id, ${words.rank} as rank, duplicate_group as "group"

@@ -27,5 +27,5 @@ export async function selectSample(
   return matchCount > MAX_SAMPLED_MATCHES
     ? sql`select ${columns} from listing_index where ${condition} order by id desc limit ${MAX_SAMPLED_MATCHES}`
     : sql`select ${columns} from listing_index where ${whereFilterTerms(filters)} and ${hasWords}
-        limit ${MAX_SAMPLED_MATCHES}`;
+        order by id + 0 desc limit ${MAX_SAMPLED_MATCHES}`;
 }

@@ -240,7 +240,7 @@ export function createSearchService({ db, model }: SearchDeps) {
   };
 }
 
-/** Returns the limits of a query that the filters of its request do not set. */
+/** Returns the limits of a query that the filters of its request do not set; none if they exclude each other. */
 function selectUnderstood(limits: QueryLimits, filters: SearchFilters): QueryLimits {
   const hasPrice = filters.price_min !== undefined || filters.price_max !== undefined;
   const hasArea = filters.area_min !== undefined || filters.area_max !== undefined;
@@ -248,7 +248,12 @@ function selectUnderstood(limits: QueryLimits, filters: SearchFilters): QueryLim
     name === 'currency'
       ? filters.currency === undefined && !hasPrice
       : !(name.startsWith('price') ? hasPrice : hasArea);
-  return Object.fromEntries(Object.entries(limits).filter(([name]) => isFree(name)));
+  const understood: QueryLimits = Object.fromEntries(
+    Object.entries(limits).filter(([name]) => isFree(name)),
+  );
+  const isEmpty = (min = 0, max = Infinity) => min > max;
+  const { price_min, price_max, area_min, area_max } = understood;
+  return isEmpty(price_min, price_max) || isEmpty(area_min, area_max) ? {} : understood;
 }
 
 function fuseRankings(
@@ -279,7 +284,7 @@ function foldGroups<FoundHit extends { group: number | null }>(
 
 const idSchema = Type.Integer({ minimum: 0, maximum: MAX_ID });
 const hitSchema = Type.Object(
-  { rank: Type.Number(), id: idSchema },
+  { rank: Type.Number({ minimum: 0, maximum: 1e30 }), id: idSchema },
   { additionalProperties: false },
 );
 const createFulltextCursor = defineSearchCursor(

@@ -2,6 +2,7 @@ import { stemmer as stemEnglish } from '@orama/stemmers/english';
 import { stemmer as stemRussian } from '@orama/stemmers/russian';
 import { stemmer as stemUkrainian } from '@orama/stemmers/ukrainian';
 import { createLatinKey, toCyrillic } from '../places/transliteration.ts';
+import { truncateText } from '../text.ts';
 
 /** Words that nearly every text has. Texts are stored without them, and queries ignore them. */
 export const STOP_WORDS = new Set(
@@ -30,7 +31,7 @@ const cachedStems = new Map<string, readonly string[]>();
 export function stemWord(word: string): readonly string[] {
   const cached = cachedStems.get(word);
   if (cached !== undefined) return cached;
-  const stems = computeStems(word.slice(0, MAX_WORD_LENGTH));
+  const stems = computeStems(truncateText(word, MAX_WORD_LENGTH));
   // Most words of a language occur again before the cache is full.
   if (cachedStems.size >= MAX_CACHED_WORDS) cachedStems.clear();
   cachedStems.set(word, stems);

@@ -35,7 +35,7 @@ async function computeBatch(trx: Kysely<Tables>): Promise<number> {
       eb
         .selectFrom('listing_index')
         .select('id')
-        .where('stems_version', '<>', STEMS_VERSION)
+        .where('stems_version', '<', STEMS_VERSION)
         .limit(BATCH_SIZE),
     )
     .forNoKeyUpdate()

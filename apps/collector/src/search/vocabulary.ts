@@ -28,6 +28,8 @@ const MIN_TWO_TYPOS_LENGTH = 8;
 
 /** Number of terms with the most common trigrams whose distance is computed. */
 const MAX_CANDIDATES = 100;
+/** Spellings of unknown words whose near terms are looked up. */
+const MAX_TYPO_KEYS = 12;
 /** Words of a query that are looked up. */
 const MAX_WORDS = 16;
 
@@ -115,16 +117,18 @@ async function findNearTerms(
   db: Kysely<Tables>,
   keys: readonly string[],
 ): Promise<Map<string, string[]>> {
-  const lookedUpKeys = keys.filter((key) => key.length >= MIN_TYPO_LENGTH);
+  const lookedUpKeys = keys.filter((key) => key.length >= MIN_TYPO_LENGTH).slice(0, MAX_TYPO_KEYS);
   if (lookedUpKeys.length === 0) return new Map();
   const { rows } = await sql<Candidate>`
+    with looked_up as materialized (
+      select key, term_trigrams(key) as key_trigrams from unnest(${lookedUpKeys}::text[]) as key)
     select key, candidate.term
-    from unnest(${lookedUpKeys}::text[]) as key
+    from looked_up
     cross join lateral (
       select term from search_terms
-      where trigrams && term_trigrams(key)
+      where trigrams && key_trigrams
       order by (
-        select count(*) from unnest(trigrams) as trigram where trigram = any(term_trigrams(key))
+        select count(*) from unnest(trigrams) as trigram where trigram = any(key_trigrams)
       ) desc, abs(length(term) - length(key)), listings desc
       limit ${MAX_CANDIDATES}) as candidate`.execute(db);
   const candidates = Map.groupBy(rows, ({ key }) => key);

@@ -21,14 +21,22 @@ test('The OpenAPI document names the schemas of the specification and guards eve
   const { paths, components, tags } = (await openapi()) as Document;
   const { Problem: _problem, ...requestSchemas } = components.schemas;
   assert.deepEqual(Object.keys(requestSchemas).toSorted(), [
+    'BrowseRequest',
+    'BrowseResponse',
+    'FacetsRequest',
+    'FacetsResponse',
     'FulltextSearchRequest',
     'FulltextSearchResponse',
     'FulltextSearchResult',
     'PayloadSchema',
+    'PointsRequest',
+    'PointsResponse',
     'SearchMatchesRequest',
     'SearchMatchesResponse',
     'SimilarSearchRequest',
     'SimilarSearchResponse',
+    'SuggestRequest',
+    'SuggestResponse',
   ]);
   for (const [path, name] of [
     ['/api/v1/ingest', 'PayloadSchema'],

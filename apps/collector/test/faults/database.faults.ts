@@ -175,6 +175,16 @@ const BODIES: Readonly<Record<string, unknown>> = {
   '/api/v1/search/similar': { query: 'квартира' },
   '/api/v1/search/hybrid': { query: 'квартира' },
   '/api/v1/search/matches': { ids: [1] },
+  '/api/v1/search/browse': {},
+  '/api/v1/search/facets': {},
+  '/api/v1/search/points': {
+    zoom: 1,
+    bounding_box: { south: 49, west: 23, north: 50, east: 25 },
+  },
+  '/api/v1/search/suggest': { text: 'льв' },
+  '/api/v1/listings/{id}/duplicates/{other_id}': { verdict: 'same' },
+  '/api/v1/listings/{id}/corrections': { set: { rooms: 2 } },
+  '/api/v1/admin/api-keys': { name: 'new', scopes: ['search'] },
   '/api/v1/admin/archive-check': {},
   '/api/v1/admin/raw/retry': { status: 'failed' },
 };
@@ -185,8 +195,11 @@ const QUERIES: Readonly<Record<string, string>> = {
 };
 
 async function sendRequest(collector: { url: string }, method: string, path: string) {
-  const requestPath = path.replace('{sha256}', 'ab'.repeat(32)).replace(/\{\w+\}/, '1');
-  const body = BODIES[path];
+  const requestPath = path
+    .replace('{sha256}', 'ab'.repeat(32))
+    .replace('{other_id}', '2')
+    .replace(/\{\w+\}/, '1');
+  const body = method === 'get' || method === 'delete' ? undefined : BODIES[path];
   const response = await fetch(collector.url + requestPath + (QUERIES[path] ?? ''), {
     method: method.toUpperCase(),
     ...(path.endsWith('/with-images') && { body: createForm(createPayload(), []) }),

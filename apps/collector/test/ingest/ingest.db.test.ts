@@ -66,6 +66,7 @@ test('A payload is accepted and stored as pending', async () => {
     listing_id: null,
     offers: null,
     model_usage: null,
+    payload,
   });
   assert.equal(new Date(String(created_at)).toISOString(), created_at);
   assert.equal(new Date(String(updated_at)).toISOString(), updated_at);

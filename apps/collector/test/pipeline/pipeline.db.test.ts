@@ -5,6 +5,7 @@ import { sql } from 'kysely';
 import type { Provenance } from '../../src/listing/provenance.ts';
 import { buildSearchText } from '../../src/pipeline/listing-state.ts';
 import { resolveStoredPlaces } from '../../src/places/backfill.ts';
+import { createStems, STEMS_VERSION } from '../../src/search/listing-stems.ts';
 import {
   createCountingModel,
   createHarness,
@@ -136,6 +137,23 @@ test('A listing has its place, and is found by the written and the canonical nam
   });
   assert.equal(listing?.place_id, listing?.place_path?.[0]);
   for (const word of ['киев', 'київ']) assert.match(listing?.search_text ?? '', RegExp(word));
+});
+
+test('A new and a changed payload leave no stems for the upkeep, and the price before', async () => {
+  const payload = createPayload({ title: 'Світла оселя', price: 50_000, currency: 'USD' });
+  const harness = createHarness(db);
+  const readIndexed = async () => {
+    const listing = await findListing(db, payload);
+    const { rows } = await sql<{ price_before: number | null; isIndexed: boolean }>`
+      select price_before, stems_version = ${STEMS_VERSION} and stems @@ '^svitl' and stems = ${createStems(listing ?? {})}::tsvector
+        as "isIndexed"
+      from listing_index where id = ${listing?.id}`.execute(db);
+    return rows;
+  };
+  await harness.process(payload);
+  assert.deepEqual(await readIndexed(), [{ price_before: null, isIndexed: true }]);
+  await harness.process({ ...payload, price: 47_000 });
+  assert.deepEqual(await readIndexed(), [{ price_before: 50_000, isIndexed: true }]);
 });
 
 test('The upkeep resolves the places of older listings, which is no change of them', async () => {

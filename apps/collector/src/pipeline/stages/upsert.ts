@@ -80,7 +80,7 @@ async function upsertListing(db: Kysely<Tables>, context: JobContext): Promise<n
     stored as (
       insert into property_listings (${sql.join(columns.map((column) => sql.ref(column)))})
       select ${prefixColumns('listing')}
-      from current,
+      from current, reprocessing,
         jsonb_populate_record(null::property_listings, ${JSON.stringify(values)}) as listing
       on conflict (source_slug, external_id) do update set
         ${sql.join(columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`))},
