@@ -251,10 +251,11 @@ function selectUnderstood(limits: QueryLimits, filters: SearchFilters): QueryLim
   const understood: QueryLimits = Object.fromEntries(
     Object.entries(limits).filter(([name]) => isFree(name)),
   );
-  const isEmpty = (min = 0, max = Infinity) => min > max;
   const { price_min, price_max, area_min, area_max } = understood;
-  return isEmpty(price_min, price_max) || isEmpty(area_min, area_max) ? {} : understood;
+  return isEmptyRange(price_min, price_max) || isEmptyRange(area_min, area_max) ? {} : understood;
 }
+
+const isEmptyRange = (min = 0, max = Infinity) => min > max;
 
 function fuseRankings(
   rankings: readonly { weight: number; hits: readonly Omit<Hit, 'rank'>[] }[],
