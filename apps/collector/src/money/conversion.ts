@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
@@ -93,6 +93,19 @@ export function convertPrice(
 }
 
 const roundAmount = (amount: number) => Math.round(amount * 100) / 100;
+
+/** Returns the SQL expression of an amount of a row in the currency of a conversion; null if the row has no known one. */
+export function selectConverted(
+  amount: RawBuilder<unknown>,
+  conversion: Conversion | undefined,
+): RawBuilder<number | null> {
+  if (conversion === undefined) return sql`null::float8`;
+  const cases = Array.from(
+    conversion.factors,
+    ([currency, { factor }]) => sql`when ${currency} then ${factor}::float8`,
+  );
+  return sql`${amount}::float8 * case currency ${sql.join(cases, sql` `)} end`;
+}
 
 /** Half of the smallest unit of a shown amount. */
 const ROUNDING = 0.005;

@@ -1,6 +1,7 @@
 import { type Expression, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { problem } from '../errors.ts';
+import { selectConverted } from '../money/conversion.ts';
 import { choice, MAX_ID, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { defineSearchCursor } from './cursor.ts';
@@ -178,15 +179,10 @@ function createPriceOrder(
   direction: 'asc' | 'desc',
   { conversion }: ResolvedFilters,
 ): ValueOrder {
-  const factors = Array.from(conversion?.factors ?? [], ([currency, { factor }]) => ({
-    currency,
-    factor,
-  }));
-  const cases = factors.map(({ currency, factor }) => sql`when ${currency} then ${factor}::float8`);
   return {
-    value: sql`${column}::float8 * case currency ${sql.join(cases, sql` `)} end`,
+    value: selectConverted(column, conversion),
     direction,
-    parts: factors.map(({ currency, factor }) => ({
+    parts: Array.from(conversion?.factors ?? [], ([currency, { factor }]) => ({
       condition: sql`currency = ${currency} and ${column} is not null`,
       column,
       factor,

@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
+import { selectConverted } from '../money/conversion.ts';
 import { getAncestor, getFilterName, getPlace, type PlaceKind } from '../places/gazetteer.ts';
 import { choice, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
@@ -159,19 +160,16 @@ function selectCounts(
   { conversion }: ResolvedFilters,
 ): RawBuilder<unknown> {
   if (name === 'total') return sql`select 'total' as name, null as value, count(*) from ${sample}`;
-  const value = name in FACET_VALUES ? FACET_VALUES[name as FacetName] : selectBucket();
+  const value =
+    name in FACET_VALUES ? FACET_VALUES[name as FacetName] : selectBucket(name, conversion);
   return sql`select ${name} as name, value, count(*) from (select ${value} as value from ${sample}) as listed
     where value is not null group by value`;
+}
 
-  function selectBucket(): RawBuilder<unknown> {
-    const cases = Array.from(
-      conversion?.factors ?? [],
-      ([currency, { factor }]) => sql`when ${currency} then ${factor}::float8`,
-    );
-    const factor =
-      name === 'area_total' ? sql`1` : sql`case currency ${sql.join(cases, sql` `)} end`;
-    return sql`width_bucket(${sql.ref(name)}::float8 * ${factor}, ${HISTOGRAM_BOUNDS}::float8[])::text`;
-  }
+function selectBucket(name: string, conversion: ResolvedFilters['conversion']) {
+  const amount =
+    name === 'area_total' ? sql`area_total::float8` : selectConverted(sql.ref(name), conversion);
+  return sql`width_bucket(${amount}, ${HISTOGRAM_BOUNDS}::float8[])::text`;
 }
 
 function presentCounts(

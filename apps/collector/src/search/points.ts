@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { problem } from '../errors.ts';
+import { selectConverted } from '../money/conversion.ts';
 import { choice, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { boundingBoxSchema, filterSchemas } from './filter-schemas.ts';
@@ -98,21 +99,15 @@ export async function findPoints(
     latitude,
     longitude,
   }));
-  const factors = Array.from(filters.conversion?.factors ?? [], ([currency, { factor }]) => ({
-    currency,
-    factor,
-  }));
   const result = await sql<PointsResponse['items'][number] & { total: number }>`
     with sample as materialized (${await selectSample(db, { query, filters })}),
     located as (
       select sample.id, coalesce(sample.latitude, place.latitude) as latitude,
         coalesce(sample.longitude, place.longitude) as longitude, sample.latitude is null as is_approximate,
-        round((price * factor)::numeric, 2)::float8 as price
+        round((${selectConverted(sql.ref('price'), filters.conversion)})::numeric, 2)::float8 as price
       from sample
       left join jsonb_to_recordset(${JSON.stringify(placeRows)}::jsonb)
-        as place (id integer, latitude float8, longitude float8) on place.id = place_path[1]
-      left join jsonb_to_recordset(${JSON.stringify(factors)}::jsonb)
-        as rate (currency text, factor float8) using (currency)),
+        as place (id integer, latitude float8, longitude float8) on place.id = place_path[1]),
     cells as (
       select *, floor((longitude + 180) / 360 * ${cellCount}::float8) as x,
         floor((0.5 - ln(tan(pi() / 4 + radians(greatest(least(latitude, 85), -85)) / 2)) / (2 * pi())) * ${cellCount}::float8) as y
