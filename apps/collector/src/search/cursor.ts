@@ -23,7 +23,7 @@ const codec = createCursorCodec(
 );
 
 /**
- * Returns a function that creates the cursor of a search from all that distinguishes it from other searches.
+ * Returns a function that creates the cursor of a search from its filters and options.
  * @param positionSchema Schema of a position in the results.
  */
 export const defineSearchCursor =

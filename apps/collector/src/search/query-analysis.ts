@@ -25,7 +25,7 @@ export type TermGroup = {
   prefix: string | undefined;
 };
 
-/** What a query asks for. */
+/** Analysis of a query: its words, limits and places. */
 export type QueryAnalysis = {
   /** A listing that matches all groups is meant. Empty if the query has no words. */
   groups: TermGroup[];
@@ -188,7 +188,7 @@ function createPlaceOperands(id: number): string[] {
 
 const TYPE_OPERANDS = PROPERTY_TYPES.map((type) => quote(createFactTerm(type)));
 
-/** Words for a type of property mean listings of the type, and of none: "house" is in the texts of many flats. */
+/** Matches listings of the type, and listings without a type whose text has the word: "house" is in the texts of many flats. */
 function preferFact(operands: string[]): string[] {
   const type = TYPE_OPERANDS.find((operand) => operands.includes(operand));
   if (type === undefined) return operands;

@@ -21,7 +21,7 @@ export function createExactQuery(text: string): WordQuery {
   };
 }
 
-/** A listing that matches more of a query's weight is before all that match less. */
+/** Makes the weight of the matched groups decide before anything else. */
 const COVERAGE_FACTOR = 10;
 
 /** Normalization of `ts_rank` that divides the rank by the logarithm of the number of terms of the listing. */

@@ -196,7 +196,7 @@ test('An administrator lists, creates and revokes keys, and no key creates a les
   assert.deepEqual((await collector.delete(`${path}/${id}`, admin)).json(), { id });
   assert.equal((await collector.post('/api/v1/ingest', createPayload(), scraper)).status, 401);
   assert.ok((await findListed())['revoked_at']);
-  for (const unknownId of [id, 'nobody']) {
+  for (const unknownId of [id, 'missing']) {
     const response = await collector.delete(`${path}/${unknownId}`, admin);
     assert.equal(response.json<{ code: string }>().code, 'api_key_not_found');
   }
