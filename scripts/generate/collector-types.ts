@@ -39,18 +39,15 @@ function extractSearchFilters(document: object): object {
 type Property = { 'x-label'?: string; 'x-unit'?: string | string[]; 'x-shown'?: string };
 type Document = {
   components: {
-    schemas: { SearchMatchesRequest: { properties: Record<string, { default?: unknown }> } };
+    schemas: {
+      Listing: { properties: Record<string, Property> };
+      SearchMatchesRequest: { properties: Record<string, { default?: unknown }> };
+    };
   };
-  paths: { '/api/v1/listings/{id}': { get: { responses: { 200: ListingResponse } } } };
-};
-type ListingResponse = {
-  content: { 'application/json': { schema: { properties: Record<string, Property> } } };
 };
 
 function extractListingFields(document: object): object[] {
-  // The collector annotates the listing fields in the schema of this response.
-  const response = (document as Document).paths['/api/v1/listings/{id}'].get.responses[200];
-  const { properties } = response.content['application/json'].schema;
+  const { properties } = (document as Document).components.schemas.Listing;
   return Object.entries(properties).flatMap(([name, property]) => {
     const { 'x-label': label, 'x-unit': unit, 'x-shown': shown } = property;
     return label === undefined ? [] : [{ name, label, unit: unit ?? null, shown: shown ?? null }];

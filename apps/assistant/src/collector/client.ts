@@ -15,7 +15,7 @@ export class CollectorError extends Error {
   }
 }
 
-export type Listing = components['schemas']['FulltextSearchResult']['listing'];
+export type Listing = components['schemas']['Listing'];
 /** A search and the listings to match against it. */
 export type MatchesRequest = components['schemas']['SearchMatchesRequest'];
 

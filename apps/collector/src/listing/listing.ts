@@ -24,20 +24,26 @@ type ListingRow = Pick<Selectable<Tables['property_listings']>, (typeof listingC
 const timestampSchema = Type.String({ format: 'date-time' });
 
 /** Listing in API responses. */
-export const listingSchema = Type.Object({
-  listing_id: Type.Integer(),
-  source_slug: Type.String(),
-  external_id: Type.String(),
-  ...listingFieldSchemas,
-  place: placeSchema,
-  price_converted: convertedPriceSchema,
-  price_per_m2_converted: convertedPriceSchema,
-  archived_at: nullable(timestampSchema),
-  created_at: timestampSchema,
-  updated_at: timestampSchema,
-});
+export const listingSchema = Type.Object(
+  {
+    listing_id: Type.Integer(),
+    source_slug: Type.String(),
+    external_id: Type.String(),
+    ...listingFieldSchemas,
+    place: placeSchema,
+    price_converted: convertedPriceSchema,
+    price_per_m2_converted: convertedPriceSchema,
+    archived_at: nullable(timestampSchema),
+    created_at: timestampSchema,
+    updated_at: timestampSchema,
+  },
+  { $id: 'Listing' },
+);
 
 export type Listing = Static<typeof listingSchema>;
+
+/** Reference to `listingSchema`, which `registerListingRoutes` adds to the server. */
+export const listingReference = Type.Unsafe<Listing>(Type.Ref('Listing'));
 
 /** Converts a row of `property_listings` to an API listing, with its price in the requested currency. */
 export function presentListing(listing: ListingRow, conversion?: Conversion): Listing {

@@ -18,7 +18,13 @@ import { choice, idParam, MAX_ID, nullable, parseId } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { correctListing } from './correct.ts';
 import { correctedBySchema, correctionRequestSchema, correctionsSchema } from './corrections.ts';
-import { listingColumns, listingSchema, joinSameListing, presentListing } from './listing.ts';
+import {
+  listingColumns,
+  listingReference,
+  listingSchema,
+  joinSameListing,
+  presentListing,
+} from './listing.ts';
 import { type Provenance, RULES } from './provenance.ts';
 
 const MAX_DUPLICATES = 20;
@@ -64,18 +70,20 @@ const provenanceSchema = Type.Object(
   { description: 'The origin of each field.' },
 );
 
-const listingDetailsSchema = Type.Object({
-  ...listingSchema.properties,
-  provenance: nullable(provenanceSchema),
-  corrections: correctionsSchema,
-  duplicate_group: nullable(
-    Type.Integer({
-      description: 'The smallest ID of the listings that are likely the same property.',
-    }),
-  ),
-  duplicates: duplicatesSchema,
-  duplicate_verdicts: verdictsSchema,
-});
+const listingDetailsSchema = Type.Intersect([
+  listingReference,
+  Type.Object({
+    provenance: nullable(provenanceSchema),
+    corrections: correctionsSchema,
+    duplicate_group: nullable(
+      Type.Integer({
+        description: 'The smallest ID of the listings that are likely the same property.',
+      }),
+    ),
+    duplicates: duplicatesSchema,
+    duplicate_verdicts: verdictsSchema,
+  }),
+]);
 
 const historySchema = Type.Array(
   Type.Object({
@@ -162,6 +170,7 @@ export function registerListingRoutes(
   },
 ): void {
   const { db, log } = deps;
+  app.addSchema(listingSchema);
   const routeConfig = { scope: 'search' } as const;
   const baseSchema = { tags: ['listings'], params: Type.Object({ id: idParam }) };
   const querystring = Type.Object(createPageQuery({ limit: DEFAULT_PAGE_SIZE, maxLimit: 1000 }));

@@ -66,31 +66,40 @@ const relationSchema = choice(['eq', 'gte'], {
   description: `\`gte\`: lower bounds, counted in ${MAX_SAMPLED_MATCHES} of the matches.`,
 });
 
-const facetSchema = Type.Object({
-  values: Type.Array(
-    Type.Object({
-      value: Type.String({ description: 'Value for the filter.' }),
-      count: Type.Integer(),
-      place_id: Type.Optional(Type.Integer()),
-      region: Type.Optional(
-        nullable(Type.String({ description: 'Region of a city or district.' })),
-      ),
-    }),
-    { description: `The ${MAX_VALUES} most frequent values.` },
-  ),
-  relation: relationSchema,
-});
+export const facetSchema = Type.Object(
+  {
+    values: Type.Array(
+      Type.Object({
+        value: Type.String({ description: 'Value for the filter.' }),
+        count: Type.Integer(),
+        place_id: Type.Optional(Type.Integer()),
+        region: Type.Optional(
+          nullable(Type.String({ description: 'Region of a city or district.' })),
+        ),
+      }),
+      { description: `The ${MAX_VALUES} most frequent values.` },
+    ),
+    relation: relationSchema,
+  },
+  { $id: 'Facet' },
+);
 
-const histogramSchema = Type.Object({
-  buckets: Type.Array(
-    Type.Object({
-      from: Type.Number(),
-      to: Type.Number({ description: 'Upper bound, not included.' }),
-      count: Type.Integer(),
-    }),
-  ),
-  relation: relationSchema,
-});
+export const histogramSchema = Type.Object(
+  {
+    buckets: Type.Array(
+      Type.Object({
+        from: Type.Number(),
+        to: Type.Number({ description: 'Upper bound, not included.' }),
+        count: Type.Integer(),
+      }),
+    ),
+    relation: relationSchema,
+  },
+  { $id: 'Histogram' },
+);
+
+const facetReference = Type.Unsafe<Static<typeof facetSchema>>(Type.Ref('Facet'));
+const histogramReference = Type.Unsafe<Static<typeof histogramSchema>>(Type.Ref('Histogram'));
 
 const mapNames = <Name extends string, Schema>(names: Record<Name, unknown>, schema: Schema) =>
   // The keys are those of `names`.
@@ -100,10 +109,10 @@ const mapNames = <Name extends string, Schema>(names: Record<Name, unknown>, sch
 export const facetsResponseSchema = Type.Object(
   {
     total: Type.Object({ value: Type.Integer(), relation: relationSchema }),
-    facets: Type.Object(mapNames(OWN_FILTERS, facetSchema), {
+    facets: Type.Object(mapNames(OWN_FILTERS, facetReference), {
       description: 'Each facet counts the matches of all filters except its own.',
     }),
-    histograms: Type.Object(mapNames(OWN_HISTOGRAM_FILTERS, histogramSchema), {
+    histograms: Type.Object(mapNames(OWN_HISTOGRAM_FILTERS, histogramReference), {
       description: 'Prices are in `currency`. Each histogram ignores its own filter.',
     }),
     currency: currencySchema,

@@ -1,6 +1,6 @@
 import { type Expression, type Kysely, sql, type SqlBool } from 'kysely';
 import { type Static, Type } from 'typebox';
-import { type Listing, listingColumns, listingSchema, presentListing } from '../listing/listing.ts';
+import { listingColumns, listingReference, presentListing } from '../listing/listing.ts';
 import { nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import type { ResolvedFilters } from './filters.ts';
@@ -9,7 +9,7 @@ export const MAX_NAMED_DUPLICATES = 100;
 
 /** Members of every hit: the listing, and facts for lists that are not part of it. */
 export const hitSchemas = {
-  listing: listingSchema,
+  listing: listingReference,
   cover: nullable(
     Type.Object(
       { sha256: Type.String(), width: Type.Integer(), height: Type.Integer() },
@@ -38,10 +38,7 @@ export const hitSchemas = {
 };
 
 /** Hit in a response, apart from its rank or distance. */
-export type PresentedHit = Omit<
-  Static<ReturnType<typeof Type.Object<typeof hitSchemas>>>,
-  'listing'
-> & { listing: Listing };
+export type PresentedHit = Static<ReturnType<typeof Type.Object<typeof hitSchemas>>>;
 
 type HitRow = Omit<PresentedHit, 'listing' | 'price_before'> & {
   price_before: { amount: number; changed_at: string } | null;

@@ -29,10 +29,12 @@ import {
 } from './browse.ts';
 import {
   countFacets,
+  facetSchema,
   type FacetsRequest,
   facetsRequestSchema,
   type FacetsResponse,
   facetsResponseSchema,
+  histogramSchema,
 } from './facets.ts';
 import {
   findPoints,
@@ -81,6 +83,8 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
     browseRequestSchema,
     browseResponseSchema,
     facetsRequestSchema,
+    facetSchema,
+    histogramSchema,
     facetsResponseSchema,
     pointsRequestSchema,
     pointsResponseSchema,

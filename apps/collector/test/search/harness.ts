@@ -10,6 +10,7 @@ import type { Tables } from '../../src/tables.ts';
 import { storeStartingRates } from '../../src/money/rates.ts';
 import { getPlaceKeys, resolveListingPlace } from '../../src/places/listing-place.ts';
 import { normalizeText } from '../../src/text.ts';
+import { listingSchema } from '../../src/listing/listing.ts';
 import { type SearchRouteDeps, registerSearchRoutes } from '../../src/search/routes.ts';
 import { createTestServer } from '../support/pipeline.ts';
 
@@ -123,6 +124,7 @@ export async function openSearch() {
     const app = await createTestServer();
     await app.register(async (scope) => {
       guardRoutes(scope, undefined);
+      scope.addSchema(listingSchema);
       registerSearchRoutes(scope, {
         db,
         model: createModel({}),

@@ -1190,75 +1190,7 @@ export interface paths {
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            listing_id: number;
-                            source_slug: string;
-                            external_id: string;
-                            url: string | null;
-                            language: string | null;
-                            title: string | null;
-                            description: string;
-                            summary: string | null;
-                            deal_type: string | null;
-                            property_type: string | null;
-                            property_type_text: string | null;
-                            price: number | null;
-                            price_per_m2: number | null;
-                            currency: string | null;
-                            city: string | null;
-                            district: string | null;
-                            address: string | null;
-                            rooms: number | null;
-                            area_total: number | null;
-                            area_living: number | null;
-                            area_kitchen: number | null;
-                            floor: number | null;
-                            floors_total: number | null;
-                            year_built: number | null;
-                            latitude: number | null;
-                            longitude: number | null;
-                            contact_name: string | null;
-                            phones: string[];
-                            features: string[];
-                            offers: number | null;
-                            attributes: {
-                                [key: string]: unknown;
-                            };
-                            published_at: string | null;
-                            place: {
-                                /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
-                                status: "resolved" | "ambiguous" | "unknown";
-                                place_id: number | null;
-                                city: string | null;
-                                district: string | null;
-                                region: string | null;
-                                text: string | null;
-                            } | null;
-                            /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
-                            price_converted: {
-                                amount: number;
-                                currency: string;
-                                /**
-                                 * Format: date
-                                 * @description Date of the older of the two rates.
-                                 */
-                                rate_date: string;
-                            } | null;
-                            /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
-                            price_per_m2_converted: {
-                                amount: number;
-                                currency: string;
-                                /**
-                                 * Format: date
-                                 * @description Date of the older of the two rates.
-                                 */
-                                rate_date: string;
-                            } | null;
-                            archived_at: string | null;
-                            /** Format: date-time */
-                            created_at: string;
-                            /** Format: date-time */
-                            updated_at: string;
+                        "application/json": components["schemas"]["Listing"] & {
                             provenance: {
                                 raw_id: number | null;
                                 model: string | null;
@@ -4758,6 +4690,76 @@ export interface components {
             published_at?: string;
             image_urls?: string[];
         };
+        Listing: {
+            listing_id: number;
+            source_slug: string;
+            external_id: string;
+            url: string | null;
+            language: string | null;
+            title: string | null;
+            description: string;
+            summary: string | null;
+            deal_type: string | null;
+            property_type: string | null;
+            property_type_text: string | null;
+            price: number | null;
+            price_per_m2: number | null;
+            currency: string | null;
+            city: string | null;
+            district: string | null;
+            address: string | null;
+            rooms: number | null;
+            area_total: number | null;
+            area_living: number | null;
+            area_kitchen: number | null;
+            floor: number | null;
+            floors_total: number | null;
+            year_built: number | null;
+            latitude: number | null;
+            longitude: number | null;
+            contact_name: string | null;
+            phones: string[];
+            features: string[];
+            offers: number | null;
+            attributes: {
+                [key: string]: unknown;
+            };
+            published_at: string | null;
+            place: {
+                /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
+                status: "resolved" | "ambiguous" | "unknown";
+                place_id: number | null;
+                city: string | null;
+                district: string | null;
+                region: string | null;
+                text: string | null;
+            } | null;
+            /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+            price_converted: {
+                amount: number;
+                currency: string;
+                /**
+                 * Format: date
+                 * @description Date of the older of the two rates.
+                 */
+                rate_date: string;
+            } | null;
+            /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
+            price_per_m2_converted: {
+                amount: number;
+                currency: string;
+                /**
+                 * Format: date
+                 * @description Date of the older of the two rates.
+                 */
+                rate_date: string;
+            } | null;
+            archived_at: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
         /**
          * @example {
          *       "query": "квартира Львів",
@@ -4837,76 +4839,7 @@ export interface components {
             fold_duplicates?: boolean;
         };
         FulltextSearchResult: {
-            listing: {
-                listing_id: number;
-                source_slug: string;
-                external_id: string;
-                url: string | null;
-                language: string | null;
-                title: string | null;
-                description: string;
-                summary: string | null;
-                deal_type: string | null;
-                property_type: string | null;
-                property_type_text: string | null;
-                price: number | null;
-                price_per_m2: number | null;
-                currency: string | null;
-                city: string | null;
-                district: string | null;
-                address: string | null;
-                rooms: number | null;
-                area_total: number | null;
-                area_living: number | null;
-                area_kitchen: number | null;
-                floor: number | null;
-                floors_total: number | null;
-                year_built: number | null;
-                latitude: number | null;
-                longitude: number | null;
-                contact_name: string | null;
-                phones: string[];
-                features: string[];
-                offers: number | null;
-                attributes: {
-                    [key: string]: unknown;
-                };
-                published_at: string | null;
-                place: {
-                    /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
-                    status: "resolved" | "ambiguous" | "unknown";
-                    place_id: number | null;
-                    city: string | null;
-                    district: string | null;
-                    region: string | null;
-                    text: string | null;
-                } | null;
-                /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
-                price_converted: {
-                    amount: number;
-                    currency: string;
-                    /**
-                     * Format: date
-                     * @description Date of the older of the two rates.
-                     */
-                    rate_date: string;
-                } | null;
-                /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
-                price_per_m2_converted: {
-                    amount: number;
-                    currency: string;
-                    /**
-                     * Format: date
-                     * @description Date of the older of the two rates.
-                     */
-                    rate_date: string;
-                } | null;
-                archived_at: string | null;
-                /** Format: date-time */
-                created_at: string;
-                /** Format: date-time */
-                updated_at: string;
-            };
+            listing: components["schemas"]["Listing"];
             cover: {
                 sha256: string;
                 width: number;
@@ -5026,76 +4959,7 @@ export interface components {
         };
         SimilarSearchResponse: {
             items: {
-                listing: {
-                    listing_id: number;
-                    source_slug: string;
-                    external_id: string;
-                    url: string | null;
-                    language: string | null;
-                    title: string | null;
-                    description: string;
-                    summary: string | null;
-                    deal_type: string | null;
-                    property_type: string | null;
-                    property_type_text: string | null;
-                    price: number | null;
-                    price_per_m2: number | null;
-                    currency: string | null;
-                    city: string | null;
-                    district: string | null;
-                    address: string | null;
-                    rooms: number | null;
-                    area_total: number | null;
-                    area_living: number | null;
-                    area_kitchen: number | null;
-                    floor: number | null;
-                    floors_total: number | null;
-                    year_built: number | null;
-                    latitude: number | null;
-                    longitude: number | null;
-                    contact_name: string | null;
-                    phones: string[];
-                    features: string[];
-                    offers: number | null;
-                    attributes: {
-                        [key: string]: unknown;
-                    };
-                    published_at: string | null;
-                    place: {
-                        /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
-                        status: "resolved" | "ambiguous" | "unknown";
-                        place_id: number | null;
-                        city: string | null;
-                        district: string | null;
-                        region: string | null;
-                        text: string | null;
-                    } | null;
-                    /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
-                    price_converted: {
-                        amount: number;
-                        currency: string;
-                        /**
-                         * Format: date
-                         * @description Date of the older of the two rates.
-                         */
-                        rate_date: string;
-                    } | null;
-                    /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
-                    price_per_m2_converted: {
-                        amount: number;
-                        currency: string;
-                        /**
-                         * Format: date
-                         * @description Date of the older of the two rates.
-                         */
-                        rate_date: string;
-                    } | null;
-                    archived_at: string | null;
-                    /** Format: date-time */
-                    created_at: string;
-                    /** Format: date-time */
-                    updated_at: string;
-                };
+                listing: components["schemas"]["Listing"];
                 cover: {
                     sha256: string;
                     width: number;
@@ -5196,76 +5060,7 @@ export interface components {
         SearchMatchesResponse: {
             /** @description The listings that the search finds, in the order of `ids`. */
             items: {
-                listing: {
-                    listing_id: number;
-                    source_slug: string;
-                    external_id: string;
-                    url: string | null;
-                    language: string | null;
-                    title: string | null;
-                    description: string;
-                    summary: string | null;
-                    deal_type: string | null;
-                    property_type: string | null;
-                    property_type_text: string | null;
-                    price: number | null;
-                    price_per_m2: number | null;
-                    currency: string | null;
-                    city: string | null;
-                    district: string | null;
-                    address: string | null;
-                    rooms: number | null;
-                    area_total: number | null;
-                    area_living: number | null;
-                    area_kitchen: number | null;
-                    floor: number | null;
-                    floors_total: number | null;
-                    year_built: number | null;
-                    latitude: number | null;
-                    longitude: number | null;
-                    contact_name: string | null;
-                    phones: string[];
-                    features: string[];
-                    offers: number | null;
-                    attributes: {
-                        [key: string]: unknown;
-                    };
-                    published_at: string | null;
-                    place: {
-                        /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
-                        status: "resolved" | "ambiguous" | "unknown";
-                        place_id: number | null;
-                        city: string | null;
-                        district: string | null;
-                        region: string | null;
-                        text: string | null;
-                    } | null;
-                    /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
-                    price_converted: {
-                        amount: number;
-                        currency: string;
-                        /**
-                         * Format: date
-                         * @description Date of the older of the two rates.
-                         */
-                        rate_date: string;
-                    } | null;
-                    /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
-                    price_per_m2_converted: {
-                        amount: number;
-                        currency: string;
-                        /**
-                         * Format: date
-                         * @description Date of the older of the two rates.
-                         */
-                        rate_date: string;
-                    } | null;
-                    archived_at: string | null;
-                    /** Format: date-time */
-                    created_at: string;
-                    /** Format: date-time */
-                    updated_at: string;
-                };
+                listing: components["schemas"]["Listing"];
                 cover: {
                     sha256: string;
                     width: number;
@@ -5370,76 +5165,7 @@ export interface components {
         };
         BrowseResponse: {
             items: {
-                listing: {
-                    listing_id: number;
-                    source_slug: string;
-                    external_id: string;
-                    url: string | null;
-                    language: string | null;
-                    title: string | null;
-                    description: string;
-                    summary: string | null;
-                    deal_type: string | null;
-                    property_type: string | null;
-                    property_type_text: string | null;
-                    price: number | null;
-                    price_per_m2: number | null;
-                    currency: string | null;
-                    city: string | null;
-                    district: string | null;
-                    address: string | null;
-                    rooms: number | null;
-                    area_total: number | null;
-                    area_living: number | null;
-                    area_kitchen: number | null;
-                    floor: number | null;
-                    floors_total: number | null;
-                    year_built: number | null;
-                    latitude: number | null;
-                    longitude: number | null;
-                    contact_name: string | null;
-                    phones: string[];
-                    features: string[];
-                    offers: number | null;
-                    attributes: {
-                        [key: string]: unknown;
-                    };
-                    published_at: string | null;
-                    place: {
-                        /** @description `ambiguous` if several places have the name, `unknown` if none has it: the names are then as written. */
-                        status: "resolved" | "ambiguous" | "unknown";
-                        place_id: number | null;
-                        city: string | null;
-                        district: string | null;
-                        region: string | null;
-                        text: string | null;
-                    } | null;
-                    /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
-                    price_converted: {
-                        amount: number;
-                        currency: string;
-                        /**
-                         * Format: date
-                         * @description Date of the older of the two rates.
-                         */
-                        rate_date: string;
-                    } | null;
-                    /** @description The price in the currency that the request names or filters by, if the listing has another one; otherwise null. */
-                    price_per_m2_converted: {
-                        amount: number;
-                        currency: string;
-                        /**
-                         * Format: date
-                         * @description Date of the older of the two rates.
-                         */
-                        rate_date: string;
-                    } | null;
-                    archived_at: string | null;
-                    /** Format: date-time */
-                    created_at: string;
-                    /** Format: date-time */
-                    updated_at: string;
-                };
+                listing: components["schemas"]["Listing"];
                 cover: {
                     sha256: string;
                     width: number;
@@ -5534,6 +5260,28 @@ export interface components {
             /** @default false */
             include_archived?: boolean;
         };
+        Facet: {
+            /** @description The 50 most frequent values. */
+            values: {
+                /** @description Value for the filter. */
+                value: string;
+                count: number;
+                place_id?: number;
+                region?: string | null;
+            }[];
+            /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+            relation: "eq" | "gte";
+        };
+        Histogram: {
+            buckets: {
+                from: number;
+                /** @description Upper bound, not included. */
+                to: number;
+                count: number;
+            }[];
+            /** @description `gte`: lower bounds, counted in 20000 of the matches. */
+            relation: "eq" | "gte";
+        };
         FacetsResponse: {
             total: {
                 value: number;
@@ -5542,147 +5290,21 @@ export interface components {
             };
             /** @description Each facet counts the matches of all filters except its own. */
             facets: {
-                deal_type: {
-                    /** @description The 50 most frequent values. */
-                    values: {
-                        /** @description Value for the filter. */
-                        value: string;
-                        count: number;
-                        place_id?: number;
-                        region?: string | null;
-                    }[];
-                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-                    relation: "eq" | "gte";
-                };
-                property_type: {
-                    /** @description The 50 most frequent values. */
-                    values: {
-                        /** @description Value for the filter. */
-                        value: string;
-                        count: number;
-                        place_id?: number;
-                        region?: string | null;
-                    }[];
-                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-                    relation: "eq" | "gte";
-                };
-                city: {
-                    /** @description The 50 most frequent values. */
-                    values: {
-                        /** @description Value for the filter. */
-                        value: string;
-                        count: number;
-                        place_id?: number;
-                        region?: string | null;
-                    }[];
-                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-                    relation: "eq" | "gte";
-                };
-                district: {
-                    /** @description The 50 most frequent values. */
-                    values: {
-                        /** @description Value for the filter. */
-                        value: string;
-                        count: number;
-                        place_id?: number;
-                        region?: string | null;
-                    }[];
-                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-                    relation: "eq" | "gte";
-                };
-                region: {
-                    /** @description The 50 most frequent values. */
-                    values: {
-                        /** @description Value for the filter. */
-                        value: string;
-                        count: number;
-                        place_id?: number;
-                        region?: string | null;
-                    }[];
-                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-                    relation: "eq" | "gte";
-                };
-                source_slug: {
-                    /** @description The 50 most frequent values. */
-                    values: {
-                        /** @description Value for the filter. */
-                        value: string;
-                        count: number;
-                        place_id?: number;
-                        region?: string | null;
-                    }[];
-                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-                    relation: "eq" | "gte";
-                };
-                rooms: {
-                    /** @description The 50 most frequent values. */
-                    values: {
-                        /** @description Value for the filter. */
-                        value: string;
-                        count: number;
-                        place_id?: number;
-                        region?: string | null;
-                    }[];
-                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-                    relation: "eq" | "gte";
-                };
-                features: {
-                    /** @description The 50 most frequent values. */
-                    values: {
-                        /** @description Value for the filter. */
-                        value: string;
-                        count: number;
-                        place_id?: number;
-                        region?: string | null;
-                    }[];
-                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-                    relation: "eq" | "gte";
-                };
-                has_images: {
-                    /** @description The 50 most frequent values. */
-                    values: {
-                        /** @description Value for the filter. */
-                        value: string;
-                        count: number;
-                        place_id?: number;
-                        region?: string | null;
-                    }[];
-                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-                    relation: "eq" | "gte";
-                };
+                deal_type: components["schemas"]["Facet"];
+                property_type: components["schemas"]["Facet"];
+                city: components["schemas"]["Facet"];
+                district: components["schemas"]["Facet"];
+                region: components["schemas"]["Facet"];
+                source_slug: components["schemas"]["Facet"];
+                rooms: components["schemas"]["Facet"];
+                features: components["schemas"]["Facet"];
+                has_images: components["schemas"]["Facet"];
             };
             /** @description Prices are in `currency`. Each histogram ignores its own filter. */
             histograms: {
-                price: {
-                    buckets: {
-                        from: number;
-                        /** @description Upper bound, not included. */
-                        to: number;
-                        count: number;
-                    }[];
-                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-                    relation: "eq" | "gte";
-                };
-                price_per_m2: {
-                    buckets: {
-                        from: number;
-                        /** @description Upper bound, not included. */
-                        to: number;
-                        count: number;
-                    }[];
-                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-                    relation: "eq" | "gte";
-                };
-                area_total: {
-                    buckets: {
-                        from: number;
-                        /** @description Upper bound, not included. */
-                        to: number;
-                        count: number;
-                    }[];
-                    /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-                    relation: "eq" | "gte";
-                };
+                price: components["schemas"]["Histogram"];
+                price_per_m2: components["schemas"]["Histogram"];
+                area_total: components["schemas"]["Histogram"];
             };
             /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
             currency: string;
