@@ -335,17 +335,21 @@ export function listCitiesAndDistricts(meets: (place: Place) => boolean): Place[
 
 /**
  * Finds the cities, districts and regions with a name that begins with a text: names in this spelling before names in
- * another one, and the most populous places first.
+ * another one, and the most populous places first. Words such as "м." before the name select its kind.
  */
 export function findPlacesByPrefix(text: string, limit: number): Place[] {
-  const [prefix, latinPrefix] = [normalizeText(text), createLatinKey(text)];
+  const prefix = createPlaceKey(text);
+  const latinPrefix = createLatinKey(prefix);
+  const kindWords = normalizeText(text).slice(0, -prefix.length).trim().split(' ');
+  const namedKinds = kindWords.flatMap((word) => KINDS_BY_WORD.get(word) ?? []);
+  const kinds = namedKinds.length > 0 ? namedKinds : ['city', 'district', 'region'];
   const entries = [...getPlaceIndex().byKey];
   const findByPrefix = (start: string) =>
     entries.flatMap(([key, places]) => (key.startsWith(start) ? places : []));
   const getWeight = ({ kind, population = 0 }: Place) => (kind === 'region' ? 1 : population);
   const places = [prefix, ...(latinPrefix.length >= 2 ? [latinPrefix] : [])].flatMap((start) =>
     findByPrefix(start)
-      .filter(({ kind }) => kind === 'city' || kind === 'district' || kind === 'region')
+      .filter(({ kind }) => kind !== 'raion' && kinds.includes(kind))
       .toSorted((a, b) => getWeight(b) - getWeight(a)),
   );
   return [...new Set(places)].slice(0, limit);

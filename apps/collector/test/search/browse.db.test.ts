@@ -667,6 +667,11 @@ test('Suggestions are filters whose names begin with a text in any language', as
     ['Сих', ['district: Сихівський, Львів', 'district: Сихів, Львів']],
     ['сыхов', ['district: Сихів, Львів']],
     ['Sykhiv', ['district: Сихів, Львів']],
+    ['м. Льв', lviv.slice(0, 1)],
+    ['г. Льво', lviv.slice(0, 1)],
+    ['с.Лисини', ['city: Лисиничі, Львівська область']],
+    ['обл. Льв', lviv.slice(1)],
+    ['р-н Сих', ['district: Сихівський, Львів', 'district: Сихів, Львів']],
     ['кварт', ['property_type: apartment']],
     ['kvart', ['property_type: apartment']],
     ['flat', ['property_type: apartment']],
@@ -682,6 +687,10 @@ test('Suggestions are filters whose names begin with a text in any language', as
     );
   }
   assert.equal((await suggestTexts('Сих'))[0]?.startsWith('district: Сих'), true);
+  assert.deepEqual(
+    (await suggestTexts('м. Сих')).filter((name: string) => name.startsWith('district')),
+    [],
+  );
   assert.equal((await suggestTexts('а', 3)).length, 3);
   for (const text of ['?', ' ', '%', '_', "'", '—', 'ъъъъ', '🏠', '\u00AD'])
     assert.deepEqual(await suggestTexts(text), [], text);
