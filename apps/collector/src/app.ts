@@ -19,7 +19,7 @@ import { registerListingRoutes } from './listing/routes.ts';
 import { registerMonitoringRoutes } from './operations/monitoring.ts';
 import type { JobRunner } from './queue/job-runner.ts';
 import { registerOperationRoutes } from './operations/routes.ts';
-import { registerSearchRoutes } from './search/routes.ts';
+import { BROWSE_LIMIT_FACTOR, registerSearchRoutes } from './search/routes.ts';
 import type { Services } from './services.ts';
 
 const OPENAPI_TAGS = [
@@ -62,9 +62,10 @@ export async function createApp(
   });
 
   const rateLimitOptions = { pool, table: 'rate_limits' };
-  const createSearchLimit = (name: string) => {
+  const createSearchLimit = (name: string, factor = 1) => {
     const variable = 'COLLECTOR_FULLTEXT_PER_MINUTE';
-    return createRateLimit({ ...rateLimitOptions, name, variable, perMinute: config[variable] });
+    const perMinute = config[variable] * factor;
+    return createRateLimit({ ...rateLimitOptions, name, variable, perMinute });
   };
   await app.register(
     async (api) => {
@@ -117,7 +118,11 @@ export async function createApp(
         db,
         model,
         dimensions: config.EMBEDDING_DIMENSIONS,
-        limits: { fulltext: createSearchLimit('fulltext'), similar: createSearchLimit('similar') },
+        limits: {
+          fulltext: createSearchLimit('fulltext'),
+          similar: createSearchLimit('similar'),
+          browse: createSearchLimit('browse', BROWSE_LIMIT_FACTOR),
+        },
         metrics,
       });
       registerOperationRoutes(api, {

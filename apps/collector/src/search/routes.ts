@@ -52,10 +52,16 @@ import {
 } from './suggest.ts';
 import { createSearchService, type SearchDeps } from './service.ts';
 
+/** Number of requests to browse for one full-text search: a console sends several for each change of a filter. */
+export const BROWSE_LIMIT_FACTOR = 5;
+
 export type SearchRouteDeps = SearchDeps & {
   dimensions: number;
-  /** Rate limits for each API key or client network. Hybrid searches and matches count as full-text searches. */
-  limits: { fulltext: RateLimit; similar: RateLimit };
+  /**
+   * Rate limits for each API key or client network. Hybrid searches and matches count as full-text searches; pages,
+   * facets, points and suggestions count together as `browse`.
+   */
+  limits: { fulltext: RateLimit; similar: RateLimit; browse: RateLimit };
   metrics: Pick<Metrics, 'searchDuration'>;
 };
 
@@ -195,7 +201,7 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
   app.post(
     '/search/browse',
     {
-      ...createRouteOptions(limits.fulltext),
+      ...createRouteOptions(limits.browse),
       schema: {
         ...baseSchema,
         summary: 'List listings without words, in an order',
@@ -213,7 +219,7 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
   app.post(
     '/search/facets',
     {
-      ...createRouteOptions(limits.fulltext),
+      ...createRouteOptions(limits.browse),
       schema: {
         ...baseSchema,
         summary: 'Count the matches of a search by the values of its filters',
@@ -230,7 +236,7 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
   app.post(
     '/search/points',
     {
-      ...createRouteOptions(limits.fulltext),
+      ...createRouteOptions(limits.browse),
       schema: {
         ...baseSchema,
         summary: 'Cluster the matches of a search on a map',
@@ -247,7 +253,7 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
   app.post(
     '/search/suggest',
     {
-      ...createRouteOptions(limits.fulltext),
+      ...createRouteOptions(limits.browse),
       schema: {
         ...baseSchema,
         summary: 'Suggest filters whose names begin with a text',

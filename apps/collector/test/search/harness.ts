@@ -121,6 +121,8 @@ export async function openSearch() {
   ) {
     const { perMinute = 0, ...deps } = options;
     const registry = new Registry();
+    const createLimit = (name: string) =>
+      createRateLimit({ pool, table: 'rate_limits', name, perMinute });
     const app = await createTestServer();
     await app.register(async (scope) => {
       guardRoutes(scope, undefined);
@@ -130,8 +132,9 @@ export async function openSearch() {
         model: createModel({}),
         dimensions: DIMENSIONS,
         limits: {
-          fulltext: createRateLimit({ pool, table: 'rate_limits', name: 'fulltext', perMinute }),
-          similar: createRateLimit({ pool, table: 'rate_limits', name: 'similar', perMinute }),
+          fulltext: createLimit('fulltext'),
+          similar: createLimit('similar'),
+          browse: createLimit('browse'),
         },
         metrics: createMetrics(registry),
         ...deps,
