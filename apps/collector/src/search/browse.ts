@@ -9,7 +9,7 @@ import { estimateListings } from './estimate.ts';
 import { filterSchemas } from './filter-schemas.ts';
 import { type ResolvedFilters, resolveFilters, whereFilters, whereFilterTerms } from './filters.ts';
 import { hitSchemas, loadHits } from './hits.ts';
-import { selectDistanceInCircle } from './position.ts';
+import { selectDistanceInCircle } from './area.ts';
 import {
   currencySchema,
   cursorSchema,

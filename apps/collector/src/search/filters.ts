@@ -17,7 +17,7 @@ import {
 import type { Tables } from '../tables.ts';
 import { normalizeText } from '../text.ts';
 import type { SearchFilters } from './filter-schemas.ts';
-import { type Area, createBox, createCircle, whereInArea } from './position.ts';
+import { type Area, createBox, createCircle, whereInArea } from './area.ts';
 
 /** Filters with a search's resolved property types and currency. A price filter needs a conversion. */
 export type ResolvedFilters = Omit<SearchFilters, 'property_type'> & {
@@ -187,7 +187,7 @@ function listOtherConditions(
   return conditions.filter((condition) => condition !== false && condition !== undefined);
 }
 
-/** Returns the areas of the filters by position. */
+/** Returns the areas of the filters by coordinates. */
 export function listAreas({ bounding_box: box, near }: ResolvedFilters): Area[] {
   return [
     ...(box === undefined ? [] : [createBox(box)]),
@@ -262,7 +262,7 @@ export function whereFilterTerms(filters: ResolvedFilters): Expression<SqlBool> 
   ];
   if (filters.include_archived !== true) {
     conditions.push(hasAnyTerm(['live']));
-    // The partial indexes of positions and times need the condition itself.
+    // The partial indexes of coordinates and times need the condition itself.
     if (filters.bounding_box ?? filters.near ?? filters.first_seen_since)
       conditions.push(sql`is_live`);
   }

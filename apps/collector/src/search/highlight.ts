@@ -35,15 +35,15 @@ export function highlight(text: string, words: WordMatcher): string {
   const matches = [...findWords(text, words)];
   const [passageStart, passageEnd] = choosePassage(text, matches);
   let html = passageStart > 0 ? '…' : '';
-  let position = passageStart;
+  let writtenEnd = passageStart;
   for (const { start, end } of matches) {
     if (start < passageStart || end > passageEnd) continue;
-    html += escapeHtml(text.slice(position, start));
+    html += escapeHtml(text.slice(writtenEnd, start));
     html += `<mark>${escapeHtml(text.slice(start, end))}</mark>`;
-    position = end;
+    writtenEnd = end;
   }
   return (
-    html + escapeHtml(text.slice(position, passageEnd)) + (passageEnd < text.length ? '…' : '')
+    html + escapeHtml(text.slice(writtenEnd, passageEnd)) + (passageEnd < text.length ? '…' : '')
   );
 }
 
@@ -113,12 +113,12 @@ function choosePassage(
   ];
 }
 
-/** Returns the last space at or before a position; if no space is near, the position, but never inside a character. */
-function findWordEdge(text: string, position: number): number {
-  if (position <= 0) return 0;
-  if (position >= text.length) return text.length;
-  const spaceIndex = text.lastIndexOf(' ', position);
-  if (spaceIndex > position - MAX_EDGE_SHIFT) return Math.max(0, spaceIndex);
-  const isInsideSurrogatePair = /[\uDC00-\uDFFF]/.test(text.charAt(position));
-  return isInsideSurrogatePair ? position - 1 : position;
+/** Returns the last space at or before an index; if no space is near, the index, but never inside a character. */
+function findWordEdge(text: string, index: number): number {
+  if (index <= 0) return 0;
+  if (index >= text.length) return text.length;
+  const spaceIndex = text.lastIndexOf(' ', index);
+  if (spaceIndex > index - MAX_EDGE_SHIFT) return Math.max(0, spaceIndex);
+  const isInsideSurrogatePair = /[\uDC00-\uDFFF]/.test(text.charAt(index));
+  return isInsideSurrogatePair ? index - 1 : index;
 }

@@ -39,7 +39,7 @@ export type SearchDeps = { db: Kysely<Tables>; model: QueryEmbedder };
 type WithoutDuration<Response> = Omit<Response, 'took_ms'>;
 
 /**
- * Constant of reciprocal rank fusion, and weights of the rankings. With a smaller constant, the first positions dominate.
+ * Constant of reciprocal rank fusion, and weights of the rankings. With a smaller constant, the first listings dominate.
  * Tuned on labelled queries (docs/adr/0030-fusion.md).
  */
 const FUSION_CONSTANT = 10;
@@ -139,7 +139,7 @@ export function createSearchService({ db, model }: SearchDeps) {
     },
 
     /**
-     * Fuses the rankings by exact words, stems and meaning: a listing scores weight / (10 + position) in each (reciprocal
+     * Fuses the rankings by exact words, stems and meaning: the nth listing of each scores weight / (10 + n) (reciprocal
      * rank fusion). Limits of price and area in the query are filters, unless the request has one of the kind.
      * @throws ProblemError `validation_failed`, `model_unavailable`, `model_failed`.
      */

@@ -10,7 +10,7 @@ import { type Kysely, sql } from 'kysely';
 import { getMigrateOptions } from '../../src/database.ts';
 import { storeRates } from '../../src/money/rates.ts';
 import { normalizeText } from '../../src/text.ts';
-import { computeDistance } from '../../src/search/position.ts';
+import { computeDistance } from '../../src/search/area.ts';
 import type { Tables } from '../../src/tables.ts';
 import { getListingIds, type ListingSeed, openSearch } from './harness.ts';
 

@@ -2,7 +2,7 @@ import { type Expression, type RawBuilder, sql, type SqlBool } from 'kysely';
 import { listCitiesAndDistricts, type Place } from '../places/gazetteer.ts';
 import type { SearchFilters } from './filter-schemas.ts';
 
-type Position = { latitude: number; longitude: number };
+type Coordinates = { latitude: number; longitude: number };
 
 /** Area on the map, with its bounding box, and its cities and districts: listings without coordinates are there. */
 export type Area = {
@@ -19,7 +19,7 @@ export function createBox(box: Area['box']): Area {
   return { box, places: listCitiesAndDistricts((place) => isInBox(place, box)) };
 }
 
-const isInBox = ({ latitude, longitude }: Position, { south, west, north, east }: Area['box']) =>
+const isInBox = ({ latitude, longitude }: Coordinates, { south, west, north, east }: Area['box']) =>
   latitude >= south && latitude <= north && longitude >= west && longitude <= east;
 
 /** Returns the area of a circle, whose bounding box an index can read. */
@@ -39,7 +39,7 @@ export function createCircle(circle: NonNullable<Area['circle']>): Area {
 }
 
 /** Computes the great-circle distance in metres. */
-export function computeDistance(a: Position, b: Position): number {
+export function computeDistance(a: Coordinates, b: Coordinates): number {
   const [latitudeA, latitudeB, dLatitude, dLongitude] = [
     a.latitude,
     b.latitude,
@@ -53,7 +53,7 @@ export function computeDistance(a: Position, b: Position): number {
 }
 
 /** Returns the SQL expression of the distance in metres from the coordinates of a row to a point. */
-export function selectDistance(point: Position): RawBuilder<number> {
+export function selectDistance(point: Coordinates): RawBuilder<number> {
   return sql<number>`(2 * ${EARTH_RADIUS_M}::float8 * asin(least(1, sqrt(
     sin(radians(latitude - ${point.latitude}) / 2) ^ 2 + cos(radians(latitude)) * cos(radians(${point.latitude}))
       * sin(radians(longitude - ${point.longitude}) / 2) ^ 2))))`;
@@ -81,11 +81,11 @@ export function whereInArea(
   const { south, west, north, east } = box;
   const isInCircle =
     circle === undefined ? sql`true` : sql`${selectDistance(circle)} <= ${circle.radius_m}`;
-  const hasPosition = sql<SqlBool>`latitude between ${south} and ${north}
+  const hasCoordinatesInside = sql<SqlBool>`latitude between ${south} and ${north}
     and longitude between ${west} and ${east} and ${isInCircle}`;
   const placeIds = places.map(({ id }) => id);
   return placeIds.length === 0
-    ? sql<SqlBool>`(${hasPosition})`
-    : sql<SqlBool>`(${hasPosition} or latitude is null and ${isInPlaces(placeIds)}
+    ? sql<SqlBool>`(${hasCoordinatesInside})`
+    : sql<SqlBool>`(${hasCoordinatesInside} or latitude is null and ${isInPlaces(placeIds)}
         and place_path[1] = any(${placeIds}::integer[]))`;
 }
