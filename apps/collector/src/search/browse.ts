@@ -17,10 +17,8 @@ import {
   durationSchema,
   foldDuplicatesSchema,
   limitSchema,
+  MAX_COUNTED_MATCHES,
 } from './schemas.ts';
-
-/** Number of matches up to which pages have the exact total, and up to which matches are sorted without an index. */
-export const MAX_COUNTED_MATCHES = 20_000;
 
 const ORDERS = [
   'newest',

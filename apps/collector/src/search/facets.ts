@@ -6,8 +6,13 @@ import { choice, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { filterSchemas, type SearchFilters } from './filter-schemas.ts';
 import { type ResolvedFilters, resolveFilters } from './filters.ts';
-import { MAX_SAMPLED_MATCHES, selectSample } from './sample.ts';
-import { currencySchema, durationSchema, optionalQuerySchema } from './schemas.ts';
+import { selectSample } from './sample.ts';
+import {
+  currencySchema,
+  durationSchema,
+  MAX_COUNTED_MATCHES,
+  optionalQuerySchema,
+} from './schemas.ts';
 
 /** Number of values of a facet in a response, the most frequent ones. */
 const MAX_VALUES = 50;
@@ -63,7 +68,7 @@ export const facetsRequestSchema = Type.Object(
 export type FacetsRequest = Static<typeof facetsRequestSchema>;
 
 const relationSchema = choice(['eq', 'gte'], {
-  description: `\`gte\`: lower bounds, counted in ${MAX_SAMPLED_MATCHES} of the matches.`,
+  description: `\`gte\`: lower bounds, counted in ${MAX_COUNTED_MATCHES} of the matches.`,
 });
 
 export const facetSchema = Type.Object(
@@ -126,7 +131,7 @@ export type FacetsResponse = Static<typeof facetsResponseSchema>;
 type CountRow = { name: string; value: string | null; count: number };
 
 /**
- * Counts the matches of a search by the values of its filters, in at most `MAX_SAMPLED_MATCHES` matches.
+ * Counts the matches of a search by the values of its filters, in at most `MAX_COUNTED_MATCHES` matches.
  * @throws ProblemError `validation_failed` if a filter is invalid.
  */
 export async function countFacets(
@@ -187,7 +192,7 @@ function presentCounts(
   const rowsByName = Map.groupBy(rows, ({ name }) => name);
   const boundedNames = new Set(
     rows
-      .filter(({ name, count }) => name.startsWith('relation:') && count >= MAX_SAMPLED_MATCHES)
+      .filter(({ name, count }) => name.startsWith('relation:') && count >= MAX_COUNTED_MATCHES)
       .flatMap(({ name }) => name.slice('relation:'.length).split(',')),
   );
   const getRelation = (name: string) => (boundedNames.has(name) ? 'gte' : 'eq');

@@ -6,8 +6,13 @@ import { choice, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { boundingBoxSchema, filterSchemas } from './filter-schemas.ts';
 import { listAreas, resolveFilters } from './filters.ts';
-import { MAX_SAMPLED_MATCHES, selectSample } from './sample.ts';
-import { currencySchema, durationSchema, optionalQuerySchema } from './schemas.ts';
+import { selectSample } from './sample.ts';
+import {
+  currencySchema,
+  durationSchema,
+  MAX_COUNTED_MATCHES,
+  optionalQuerySchema,
+} from './schemas.ts';
 
 /** Cells of a cluster for each side of a map tile. A tile of 256 pixels has cells of 64 pixels. */
 const CELLS_PER_TILE = 4;
@@ -60,7 +65,7 @@ export const pointsResponseSchema = Type.Object(
     total: Type.Object({
       value: Type.Integer(),
       relation: choice(['eq', 'gte'], {
-        description: `\`gte\`: only the newest ${MAX_SAMPLED_MATCHES} listings are on the map.`,
+        description: `\`gte\`: only the newest ${MAX_COUNTED_MATCHES} listings are on the map.`,
       }),
     }),
     currency: currencySchema,
@@ -120,7 +125,7 @@ export async function findPoints(
   const total = result.rows[0]?.total ?? 0;
   return {
     items: result.rows.map(({ total: _total, ...item }) => item),
-    total: { value: total, relation: total >= MAX_SAMPLED_MATCHES ? 'gte' : 'eq' },
+    total: { value: total, relation: total >= MAX_COUNTED_MATCHES ? 'gte' : 'eq' },
     currency: filters.currency,
   };
 }

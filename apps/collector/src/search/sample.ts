@@ -3,9 +3,7 @@ import type { Tables } from '../tables.ts';
 import { normalizeText } from '../text.ts';
 import { estimateListings } from './estimate.ts';
 import { type ResolvedFilters, whereFilters, whereFilterTerms } from './filters.ts';
-
-/** Number of matches in which facets and points are counted. */
-export const MAX_SAMPLED_MATCHES = 20_000;
+import { MAX_COUNTED_MATCHES } from './schemas.ts';
 
 /**
  * Returns a query for the columns of the matches that facets and points count: all matches if there are few, otherwise
@@ -24,8 +22,8 @@ export async function selectSample(
   const { matchCount } = await estimateListings(db, condition);
   const columns = sql`id, source_slug, deal_type, property_type, place_path, city_key, price, currency, price_per_m2,
     area_total, rooms, features, image_count, latitude, longitude`;
-  return matchCount > MAX_SAMPLED_MATCHES
-    ? sql`select ${columns} from listing_index where ${condition} order by id desc limit ${MAX_SAMPLED_MATCHES}`
+  return matchCount > MAX_COUNTED_MATCHES
+    ? sql`select ${columns} from listing_index where ${condition} order by id desc limit ${MAX_COUNTED_MATCHES}`
     : sql`select ${columns} from listing_index where ${whereFilterTerms(filters)} and ${hasWords}
-        order by id + 0 desc limit ${MAX_SAMPLED_MATCHES}`;
+        order by id + 0 desc limit ${MAX_COUNTED_MATCHES}`;
 }

@@ -9,6 +9,9 @@ import { hitSchemas } from './hits.ts';
  */
 export const MIN_RANKED_MATCHES = 20_000;
 
+/** Number of matches that facets, points and the total of `browse` count, and that are sorted without an index. */
+export const MAX_COUNTED_MATCHES = 20_000;
+
 /** Number of hits that the hybrid search takes from each of its three rankings. */
 export const HYBRID_DEPTH = 50;
 
