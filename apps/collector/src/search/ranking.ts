@@ -1,4 +1,5 @@
 import { type Expression, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
+import { MAX_ID } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { estimateListings } from './estimate.ts';
 import {
@@ -72,6 +73,8 @@ const MIN_RANK = 1e-30;
 const BLOCK_SIZE_FACTOR = 1.25;
 /** Estimated number of matches that are still ranked in one block, relative to the minimum. */
 export const MAX_SINGLE_BLOCK_FACTOR = 2;
+/** Number of matches that are ranked at once at most, relative to the minimum, unless they share a band of IDs. */
+const MAX_BLOCK_FACTOR = 4;
 
 /**
  * Returns a page of the matches, ranked by cover density. At least the `MIN_RANKED_MATCHES` first matches are ranked
@@ -92,12 +95,22 @@ export async function rankPage(
       ? { block: await createFirstBlock(db, search, newestId) }
       : { ...start, block: limitBlock(start.block, newestId) };
   const hits: Hit[] = [];
+  let isNarrowed = false;
   for (;;) {
     const { block } = position;
     const missingCount = limit - hits.length;
-    const { hits: blockHits, count } = await rankBlock(db, search, position, missingCount + 1);
+    const ranked = await rankBlock(db, search, position, missingCount + 1);
+    const { hits: blockHits, count } = ranked;
+    // The planner's estimate may be wrong, and a client may forge a cursor.
+    if (ranked.isTooLarge) {
+      position = { ...position, block: narrow(block) };
+      isNarrowed = true;
+      continue;
+    }
     const widerBlock =
-      position.lastHit === undefined ? widen(block, count, search.minRankedMatches) : undefined;
+      position.lastHit === undefined && !isNarrowed
+        ? widen(block, count, search.minRankedMatches)
+        : undefined;
     if (widerBlock !== undefined) {
       position = { block: widerBlock };
       continue;
@@ -114,6 +127,7 @@ export async function rankPage(
     if (nextBlock === undefined) return result;
     if (hits.length === limit) return { ...result, next: { block: nextBlock } };
     position = { block: nextBlock };
+    isNarrowed = false;
   }
 }
 
@@ -168,6 +182,12 @@ function widen(
   return { ...block, firstId: getBandStart(Math.max(0, block.lastId + 1 - span * factor)) };
 }
 
+/** Returns the newest quarter of a block that has too many matches. */
+function narrow(block: Block): Block {
+  const firstId = getBandStart(block.lastId - (block.lastId - block.firstId) / 4);
+  return { ...block, firstId: firstId > block.firstId ? firstId : getBandStart(block.lastId) };
+}
+
 /** Returns the block of the same part after a block, as wide as this one. Undefined after the last one. */
 function createNextBlock(block: Block, countBefore: number): Block | undefined {
   if (block.firstId === 0) return undefined;
@@ -178,13 +198,18 @@ function createNextBlock(block: Block, countBefore: number): Block | undefined {
 
 const whereWords = ({ column, query }: WordQuery) => sql<SqlBool>`${sql.ref(column)} @@ ${query}`;
 
-/** Counts and ranks the matches of a block, and returns the first hits after the position. */
+/**
+ * Counts and ranks the matches of a block, and returns the first hits after the position. A block that is too large has
+ * more matches than were counted.
+ */
 async function rankBlock(
   db: Kysely<Tables>,
-  { words, filters, shouldFold = false }: RankedSearch,
+  { words, filters, shouldFold = false, minRankedMatches = MIN_RANKED_MATCHES }: RankedSearch,
   { block, lastHit }: Position,
   limit: number,
-): Promise<{ hits: Hit[]; count: number }> {
+): Promise<{ hits: Hit[]; count: number; isTooLarge: boolean }> {
+  const isOneBand = getBandStart(block.lastId) <= block.firstId;
+  const maxMatches = isOneBand ? MAX_ID : minRankedMatches * MAX_BLOCK_FACTOR;
   const matches = shouldFold
     ? sql`(select distinct on (coalesce("group", -id)) * from matches
         order by coalesce("group", -id), rank desc, id desc)`
@@ -193,19 +218,22 @@ async function rankBlock(
     lastHit === undefined
       ? sql`true`
       : sql`(rank, id) < (${lastHit.rank < MIN_RANK ? 0 : lastHit.rank}::real, ${lastHit.id}::bigint)`;
-  const { rows } = await sql<{ hits: [number, number, number | null][]; count: number }>`
+  type BlockRow = { hits: [number, number, number | null][]; count: number; isTooLarge: boolean };
+  const { rows } = await sql<BlockRow>`
     with matches as materialized (
       select id, ${words.rank} as rank, duplicate_group as "group"
       from listing_index
-      where ${whereWords(words)} and ${whereFilterTerms(filters)} and ${whereInBlock(block, words)}),
+      where ${whereWords(words)} and ${whereFilterTerms(filters)} and ${whereInBlock(block, words)}
+      limit ${maxMatches + 1}),
     shown as materialized (select * from ${matches} as shown)
-    select (select count(*)::integer from shown) as count, (
+    select (select count(*)::integer from shown) as count,
+      (select count(*) > ${maxMatches} from matches) as "isTooLarge", (
       select coalesce(json_agg(json_build_array(id, rank, "group") order by rank desc, id desc), '[]')
       from (select * from shown where ${isAfter} order by rank desc, id desc limit ${limit}) as best) as hits`.execute(
     db,
   );
-  const { hits, count } = rows[0] ?? { hits: [], count: 0 };
-  return { hits: hits.map(([id, rank, group]) => ({ id, rank, group })), count };
+  const { hits, ...counts } = rows[0] ?? { hits: [], count: 0, isTooLarge: false };
+  return { hits: hits.map(([id, rank, group]) => ({ id, rank, group })), ...counts };
 }
 
 /** Returns the condition that a listing is in a block. `id + 0` keeps the planner from scanning the ID index. */

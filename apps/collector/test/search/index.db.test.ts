@@ -309,6 +309,24 @@ suite('Ranking', () => {
     }
   });
 
+  test('A cursor with a block of all matches ranks only a part of them at once', async () => {
+    const [text, filters, newestId] = ['слово', {}, FIRST_NEWEST_ID + 100];
+    const block = { part: 'all', firstId: 0, lastId: newestId, newestId, countBefore: 0 } as const;
+    const search = { words: createExactQuery(text), filters, minRankedMatches: 5 };
+    const expected = await rankAll(text, filters, newestId);
+    const ids: number[] = [];
+    const counts: number[] = [];
+    for (let next: RankedPage['next'] = { block }; next !== undefined;) {
+      const page: RankedPage = await rankPage(db, search, 10, next);
+      ids.push(...page.hits.map(({ id }) => id));
+      counts.push(page.matchCount);
+      next = page.next;
+    }
+    assert.ok((counts[0] ?? 0) <= 40 && expected.length > 160, String(counts));
+    assert.deepEqual(new Set(ids), new Set(expected.map(({ id }) => id)));
+    assert.equal(ids.length, expected.length);
+  });
+
   test('A full-text search with filters reads the index of words and terms', async () => {
     await db.transaction().execute(async (trx) => {
       // The planner would read a small table without the index.
