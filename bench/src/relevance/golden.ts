@@ -42,8 +42,18 @@ const readTexts = async () => {
   return texts.filter(({ expected }) => expected['is_listing'] !== false);
 };
 
+/** Reads the golden texts that are listings, with the facts that a reader finds in them, and their places. */
+export async function readListings() {
+  const texts = await readTexts();
+  return texts.map(({ name, payload, expected }) => {
+    const fields = createFields(payload, expected);
+    const { columns, city, district } = resolveListingPlace(fields);
+    return { name, state: { ...fields, city, district }, columns };
+  });
+}
+
 /**
- * Stores the golden texts as listings with the facts that a reader finds in them, and embeds them.
+ * Stores the golden texts as listings, and embeds them.
  * @returns Names of the listings by ID.
  */
 export async function storeListings(
@@ -52,10 +62,7 @@ export async function storeListings(
 ): Promise<ReadonlyMap<number, string>> {
   await db.insertInto('sources').values({ slug: SOURCE }).execute();
   const names = new Map<number, string>();
-  for (const { name, payload, expected } of await readTexts()) {
-    const fields = createFields(payload, expected);
-    const { columns, city, district } = resolveListingPlace(fields);
-    const state = { ...fields, city, district };
+  for (const { name, state, columns } of await readListings()) {
     const { vectors, model: embedding_model } = await model.embed([
       buildEmbeddingText({ ...state, place_text: columns.place_text }),
     ]);

@@ -23,15 +23,43 @@ const SMOKE_STEP = 10;
 
 const GOALS = { top1: 0.92, top5: 0.98, ndcg: 0.85 } as const;
 
-/** Returns the IDs of the hits of a query, best first. */
-type Retriever = (query: string) => Promise<number[]>;
+/** Returns the names of the hits of a query, best first. */
+export type Retriever = (query: string) => Promise<string[]>;
 
 type Row = { retriever: string; half: string; kind: string; queries: number } & Relevance;
 
 /** Measures how well each kind of search finds the listings of the labelled queries. */
 export async function measureRelevance(context: Context): Promise<Report> {
-  const { options, databases, results, logProgress, signal } = context;
+  const { options, results, logProgress } = context;
   await using scope = new AsyncDisposableStack();
+  const retrievers = await openRetrievers(scope, context);
+  const allQueries = await readQueries();
+  const queries = options.isSmokeRun
+    ? allQueries.filter((_, index) => index % SMOKE_STEP === 0)
+    : allQueries;
+  const rows: Row[] = [];
+  for (const [retriever, retrieve] of Object.entries(retrievers)) {
+    logProgress(`${retriever}: ${queries.length} queries`);
+    const measures = new Map<LabelledQuery, Relevance>();
+    for (const query of queries) {
+      const hits = await retrieve(query.query);
+      const measure = measureHits(hits, query.relevant);
+      measures.set(query, measure);
+      await results.keep('query', { retriever, ...query, hits, ...measure });
+    }
+    rows.push(...summarize(retriever, measures));
+  }
+  for (const row of rows) await results.keep('relevance', row);
+  const goals = options.isSmokeRun ? [] : evaluateGoals(rows);
+  for (const goal of goals) await results.keep('goal', goal);
+  return { text: formatReport(rows, goals), failures: [] };
+}
+
+/** Stores the golden texts in a database, and returns each kind of search on it. */
+export async function openRetrievers(
+  scope: AsyncDisposableStack,
+  { databases, logProgress, signal }: Context,
+): Promise<Record<string, Retriever>> {
   const { url } = scope.use(await databases.createDatabase());
   const database = scope.adopt(await connect<Tables>({ url }), ({ close }) => close());
   await migrate(database, getMigrateOptions({ EMBEDDING_DIMENSIONS: DIMENSIONS }));
@@ -48,42 +76,21 @@ export async function measureRelevance(context: Context): Promise<Report> {
   await computeStoredStems(db, signal);
   await refreshVocabulary(db, signal, { isForced: true });
   const service = createSearchService({ db, model });
-  const retrievers: Record<string, Retriever> = {
-    words: async (query) => listIds(await service.fulltext({ query, limit: LIMIT })),
+  const listNames = (hits: readonly { id: number }[]) => hits.map(({ id }) => names.get(id) ?? '');
+  const listItems = ({ items }: { items: { listing: { listing_id: number } }[] }) =>
+    listNames(items.map(({ listing }) => ({ id: listing.listing_id })));
+  return {
+    words: async (query) => listItems(await service.fulltext({ query, limit: LIMIT })),
     stems: async (query) => {
       const { groups, limits } = analyzeQuery(query);
       const filters = await resolveFilters(db, limits);
       const { hits } = await searchByStems(db, groups, { filters, limit: LIMIT });
-      return hits.map(({ id }) => id);
+      return listNames(hits);
     },
-    meaning: async (query) => listIds(await service.similar({ query, limit: LIMIT }, signal)),
-    hybrid: async (query) => listIds(await service.hybrid({ query, limit: LIMIT }, signal)),
+    meaning: async (query) => listItems(await service.similar({ query, limit: LIMIT }, signal)),
+    hybrid: async (query) => listItems(await service.hybrid({ query, limit: LIMIT }, signal)),
   };
-  const allQueries = await readQueries();
-  const queries = options.isSmokeRun
-    ? allQueries.filter((_, index) => index % SMOKE_STEP === 0)
-    : allQueries;
-  const rows: Row[] = [];
-  for (const [retriever, retrieve] of Object.entries(retrievers)) {
-    logProgress(`${retriever}: ${queries.length} queries`);
-    const measures = new Map<LabelledQuery, Relevance>();
-    for (const query of queries) {
-      const hits = await retrieve(query.query);
-      const hitNames = hits.map((id) => names.get(id) ?? '');
-      const measure = measureHits(hitNames, query.relevant);
-      measures.set(query, measure);
-      await results.keep('query', { retriever, ...query, hits: hitNames, ...measure });
-    }
-    rows.push(...summarize(retriever, measures));
-  }
-  for (const row of rows) await results.keep('relevance', row);
-  const goals = options.isSmokeRun ? [] : evaluateGoals(rows);
-  for (const goal of goals) await results.keep('goal', goal);
-  return { text: formatReport(rows, goals), failures: [] };
 }
-
-const listIds = ({ items }: { items: { listing: { listing_id: number } }[] }) =>
-  items.map(({ listing }) => listing.listing_id);
 
 function summarize(retriever: string, measures: ReadonlyMap<LabelledQuery, Relevance>): Row[] {
   const entries = [...measures].map(([{ half, kind }, measure]) => ({ half, kind, measure }));
