@@ -46,6 +46,14 @@ export const suites: ReadonlyMap<string, Suite> = new Map([
     },
   ],
   [
+    'peers',
+    {
+      summary:
+        'searches in 1,000,000 listings: the collector, Sphinx, Groonga, SQLite FTS5 and LanceDB',
+      run: async (context) => (await import('./peers/peers.ts')).measurePeers(context),
+    },
+  ],
+  [
     'soak',
     {
       summary:

@@ -4,6 +4,8 @@ import type { MethodResult, Methods, MethodCall } from './child.ts';
 
 /** Child process that serves method calls and stops at the end of the scope. */
 export type RemoteProcess<ChildMethods extends Methods> = AsyncDisposable & {
+  /** ID of the process; 0 if it could not be started. */
+  pid: number;
   /**
    * Calls a method of the child process.
    * @throws Error with the stack of the method's error, or if the process did not start or has ended.
@@ -55,6 +57,7 @@ export function startProcess<ChildMethods extends Methods>(
   );
 
   return {
+    pid: child.pid ?? 0,
     call(method, ...[input]) {
       const pendingCall = Promise.withResolvers<unknown>();
       if (exitError === undefined) {
