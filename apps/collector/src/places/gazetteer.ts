@@ -19,7 +19,12 @@ export type Place = {
   names: { uk: string; ru: string; en: string };
 };
 
-type PlaceIndex = { byId: Map<number, Place>; byKey: Map<string, Place[]> };
+type PlaceIndex = {
+  byId: Map<number, Place>;
+  byKey: Map<string, Place[]>;
+  /** The keys in order, to find those with a beginning. */
+  sortedKeys: string[];
+};
 
 /** Places by ID and by the keys of their names. */
 let placeIndex: PlaceIndex | undefined;
@@ -29,6 +34,8 @@ function getPlaceIndex(): PlaceIndex {
   placeIndex ??= indexPlaces(readFileSync(join(import.meta.dirname, 'places.tsv'), 'utf8'));
   return placeIndex;
 }
+
+const compareKeys = (a: string, b: string) => (a < b ? -1 : Number(a > b));
 
 /** Indexes the gazetteer. Its source and licence are in `places.md`. */
 function indexPlaces(table: string): PlaceIndex {
@@ -59,7 +66,7 @@ function indexPlaces(table: string): PlaceIndex {
       else places.push(place);
     }
   }
-  return { byId, byKey };
+  return { byId, byKey, sortedKeys: [...byKey.keys()].toSorted(compareKeys) };
 }
 
 /** Returns the place with an ID. Undefined if the gazetteer has no such place. */
@@ -333,6 +340,26 @@ export function listCitiesAndDistricts(meets: (place: Place) => boolean): Place[
   );
 }
 
+function findByPrefix(prefix: string): Place[] {
+  const { byKey, sortedKeys } = getPlaceIndex();
+  const keys = sortedKeys.slice(
+    findStart(sortedKeys, prefix),
+    findStart(sortedKeys, `${prefix}\uFFFF`),
+  );
+  return keys.flatMap((key) => byKey.get(key) ?? []);
+}
+
+/** Returns the index of the first key that is not before a text. */
+function findStart(sortedKeys: readonly string[], text: string): number {
+  let [start, end] = [0, sortedKeys.length];
+  while (start < end) {
+    const middle = Math.floor((start + end) / 2);
+    if ((sortedKeys[middle] ?? '') < text) start = middle + 1;
+    else end = middle;
+  }
+  return start;
+}
+
 /**
  * Finds the cities, districts and regions with a name that begins with a text: names in this spelling before names in
  * another one, and the most populous places first. Words such as "м." before the name select its kind.
@@ -343,9 +370,6 @@ export function findPlacesByPrefix(text: string, limit: number): Place[] {
   const kindWords = normalizeText(text).slice(0, -prefix.length).trim().split(' ');
   const namedKinds = kindWords.flatMap((word) => KINDS_BY_WORD.get(word) ?? []);
   const kinds = namedKinds.length > 0 ? namedKinds : ['city', 'district', 'region'];
-  const entries = [...getPlaceIndex().byKey];
-  const findByPrefix = (start: string) =>
-    entries.flatMap(([key, places]) => (key.startsWith(start) ? places : []));
   const getWeight = ({ kind, population = 0 }: Place) => (kind === 'region' ? 1 : population);
   const places = [prefix, ...(latinPrefix.length >= 2 ? [latinPrefix] : [])].flatMap((start) =>
     findByPrefix(start)
