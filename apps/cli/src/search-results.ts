@@ -5,6 +5,12 @@ const MAX_TITLE_LENGTH = 90;
 
 const nullableStringSchema = Type.Union([Type.String(), Type.Null()]);
 
+const circleSchema = Type.Object({
+  latitude: Type.Number(),
+  longitude: Type.Number(),
+  radius_m: Type.Number(),
+});
+
 /** Fields of a search response that this module names. The details line contains others. Contract 4, Search. */
 const resultsSchema = Type.Object({
   items: Type.Array(
@@ -21,7 +27,9 @@ const resultsSchema = Type.Object({
     }),
   ),
   /** Filters that the collector took out of the words. */
-  understood: Type.Optional(Type.Record(Type.String(), Type.Union([Type.String(), Type.Number()]))),
+  understood: Type.Optional(
+    Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), circleSchema])),
+  ),
   total: Type.Optional(
     Type.Object({
       value: Type.Integer(),
@@ -62,9 +70,13 @@ export async function formatResults({ items, total, understood = {} }: Results):
       `      ${details.filter((detail) => detail !== '').join(' · ')}`,
     ];
   });
-  const limits = Object.entries(understood).map(
-    ([name, value]) => `${name.replaceAll('_', ' ')} ${sanitizeLine(String(value))}`,
-  );
+  const limits = Object.entries(understood).map(([name, value]) => {
+    const text =
+      typeof value === 'object'
+        ? `${value.latitude} ${value.longitude} within ${value.radius_m / 1000} km`
+        : sanitizeLine(String(value));
+    return `${name.replaceAll('_', ' ')} ${text}`;
+  });
   if (limits.length > 0) lines.push(`understood: ${limits.join(', ')}`);
   return [...lines, formatCount(items.length, total)].join('\n');
 }

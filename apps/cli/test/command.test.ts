@@ -288,9 +288,16 @@ suite('a search', async () => {
     const limitedResults = await formatResults({
       items: [],
       total: { value: 0, relation: 'eq' },
-      understood: { price_max: 15_000, currency: 'UAH' },
+      understood: {
+        price_max: 15_000,
+        currency: 'UAH',
+        near: { latitude: 49.8, longitude: 24, radius_m: 40_000 },
+      },
     });
-    assert.equal(limitedResults, 'understood: price max 15000, currency UAH\n0 found');
+    assert.equal(
+      limitedResults,
+      'understood: price max 15000, currency UAH, near 49.8 24 within 40 km\n0 found',
+    );
     const similarResults = await formatResults({ items: [{ listing, distance: 0.5 }] });
     assert.match(similarResults, / · 54,5\sm² · distance 0\.500\nthe 1 nearest$/);
   });

@@ -49,13 +49,13 @@ const anyOf = (words: Iterable<string>) =>
   [...words].toSorted((a, b) => b.length - a.length).join('|');
 
 const NUMERAL = anyOf(NUMERALS.keys());
-const ROOM_NOUN =
+export const ROOM_NOUN =
   '(?:(?:кімнат|комнат|kimnat|komnat)\\p{L}*|кімн?|комн?|кк?|kk?|bedrooms?|bed|br|rooms?|roomed)';
-const FLOOR_NOUN =
+export const FLOOR_NOUN =
   '(?:поверх(?:у|ом|і)?|поверсі|пов|этаж(?:е|у|ом)?|эт|floor|poverkh?|poversi|etazhe?)';
 const FLOORS_NOUN =
   '(?:поверхів|поверхи|поверхов\\p{L}*|этажей|этажа|этажн\\p{L}*|этажк\\p{L}*|floors|stor(?:ey|y|eys|ies|eyed)|poverkh?iv|etazhe[ij])';
-const ORDINAL_ENDING = '(?:й|ий|ій|ого|му|м|ом|ому|я|th|st|nd|rd)';
+export const ORDINAL_ENDING = '(?:й|ий|ій|ого|му|м|ом|ому|я|th|st|nd|rd)';
 const SQUARE_METRES =
   '(?:м2|м кв|кв м(?:етр\\p{L}*)?|метр\\p{L}*|квадрат\\p{L}*|м|m2|sqm|sq m(?:et(?:er|re)s?)?|sq|square met(?:er|re)s?)';
 const ARES = '(?:сот(?:ка|ки|ок|ках)?|sot(?:ok|ky|ki))';

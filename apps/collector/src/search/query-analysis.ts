@@ -1,6 +1,6 @@
-import { findPlaces, getPlace } from '../places/gazetteer.ts';
-import { PROPERTY_TYPES } from '../listing/property-types.ts';
+import { findPlaces, type Place } from '../places/gazetteer.ts';
 import { normalizeText } from '../text.ts';
+import { createPhrases, findConcept, MAX_PHRASE_WORDS, quote } from './concepts.ts';
 import {
   createFactTerm,
   createNearAreaTerms,
@@ -11,106 +11,68 @@ import {
 } from './fact-terms.ts';
 import { extractLimits, type QueryLimits, spellOutAmounts } from './query-limits.ts';
 import { STOP_WORDS, stemKey, stemWord } from './stems.ts';
-import { SYNONYM_GROUPS } from './synonyms.ts';
 
 /** Alternative terms of one word or phrase of a query. A listing matches the group if it has one of them. */
 export type TermGroup = {
   /** Words of the query, normalized. */
   text: string;
   /** Operands of a `tsquery`: quoted terms, and phrases of them. */
-  operands: string[];
+  operands: readonly string[];
+  /** Operands that a match must not have. */
+  excluded: readonly string[];
   /** Stems to look up in the vocabulary; empty if the group is a fact or has synonyms. */
-  stems: string[];
+  stems: readonly string[];
   /** Beginning of words in the vocabulary, if the user may still be typing the word. */
   prefix: string | undefined;
+  /** The group is no wish of its own: matches are only ranked higher. */
+  isPreference?: boolean;
 };
 
-/** Analysis of a query: its words, limits and places. */
+/** Analysis of a query: its words and limits. */
 export type QueryAnalysis = {
   /** A listing that matches all groups is meant. Empty if the query has no words. */
   groups: TermGroup[];
   limits: QueryLimits;
-  /** IDs of the places that each place name may mean. */
-  placeIds: number[][];
 };
 
 /** Words of a query that say nothing of the home itself. */
 const VAGUE_WORDS = new Set(
   (
-    'хочу шукаю ищу потрібна потрібен потрібно нужна нужен нужно треба де где який яка яку какой какая свій своїм свой своей ' +
-    'дешево недорого недорога недорогий недорогая недорогой дешева дешевая дешевый дешевий бюджетно cheap cheaply inexpensive affordable ' +
-    'відкрити открыть оставить залишити поставити поставить looking look need want wanted open where some any good гарна гарний хорошая хороший лише тільки только only самой самый самий place location'
+    'хочу хочемо хотим шукаю шукаємо ищу ищем потрібна потрібен потрібно потрібні нужна нужен нужно нужны треба надо мені мне нам ' +
+    'я ми мы щоб чтобы що что який яка яке яку які якому какой какая какие який котрий де где куди куда там тут є есть був бути быть ' +
+    'свій своїм своя свою свои своє свой своей дуже очень більш более самой самый самий лише тільки только вже уже ще еще ' +
+    'дешево недорого недорога недорогу недорогий недорогая недорогую недорогой дешева дешевая дешевый дешевий дешеву дешевую бюджетно бюджетний бюджетный ' +
+    'cheap cheaply inexpensive affordable budget гарна гарну гарний хорошая хорошую хороший зручний удобный ' +
+    'оставить залишити поставити поставить варіант варианты варіанти вариант пропозиція предложение обява объявление ' +
+    'місце место вікна окна вікно окно window windows i we me my our is are be that which who it this there has have can ' +
+    'рік року роки год года году year молодий молодої молодая молодой young людина людини людей человек осіб people persons друзі друзів друзья друзей friends без without no завжди всегда always місто міста city town взяти взять робити делать відразу одразу сразу після после ціну цену ціні оплата payment pay space own its бюджет budget ціна цена вартість стоимость price cost looking look need want wanted wanting find searching search something somewhere anywhere open where some any good nice great only already place places spot location'
   ).split(' '),
 );
 
-const SALE_OPERAND = "'@sale'";
+const VAGUE_STEMS = new Set([...VAGUE_WORDS].flatMap(stemWord));
 
-const quote = (term: string) => `'${term}'`;
+/** Returns whether a word and all its forms say nothing. Words with synonyms have no stems to look up. */
+const isVague = ({ text, stems }: TermGroup) =>
+  VAGUE_WORDS.has(text) || stems.some((stem) => VAGUE_STEMS.has(stem));
 
-/** Stems of a phrase by the key of its words, and the operands of its synonyms. */
-const SYNONYMS = new Map<string, Set<string>>();
-const MAX_PHRASE_WORDS = 3;
-
-for (const line of SYNONYM_GROUPS) {
-  const [words = '', foundWords] = line.split(' > ');
-  const operands = `${words} ${foundWords ?? ''}`
-    .split(' ')
-    .filter(Boolean)
-    .flatMap(createOperands);
-  for (const word of words.split(' ').filter((entry) => !entry.startsWith('@'))) {
-    for (const key of createPhraseKeys(word.split('_').map(normalizeText))) {
-      const synonyms = SYNONYMS.get(key) ?? new Set();
-      for (const operand of operands) synonyms.add(operand);
-      SYNONYMS.set(key, synonyms);
-    }
-  }
-}
-
-function createOperands(entry: string): string[] {
-  if (entry.startsWith('@')) return [quote(entry)];
-  return createPhrases(entry.split('_').map(normalizeText));
-}
-
-/** Returns the operands of a phrase, one for each combination of stems. */
-function createPhrases(words: readonly string[]): string[] {
-  // Texts keep the positions of stop words, but not the words.
-  let operator = '';
-  let distance = 0;
-  const parts = words.flatMap((word, index) => {
-    distance += 1;
-    if (STOP_WORDS.has(word) && index > 0 && words.length > 1) return [];
-    operator = index === 0 ? '' : ` <${distance}> `;
-    distance = 0;
-    return { operator, stems: stemWord(word) };
-  });
-  return parts.reduce<string[]>(
-    (phrases, part) =>
-      phrases.flatMap((phrase) =>
-        part.stems.map((stem) => `${phrase}${part.operator}${quote(stem)}`),
-      ),
-    [''],
-  );
-}
-
-/** Returns the stems of the words of a phrase, joined by spaces, in each language. */
-function createPhraseKeys(words: readonly string[]): string[] {
-  const keys = words
-    .map((word) => stemWord(word))
-    .reduce<string[]>(
-      (phrases, stems) => phrases.flatMap((phrase) => stems.map((stem) => `${phrase} ${stem}`)),
-      [''],
-    );
-  return keys.map((key) => key.trimStart());
-}
+/** Words before a place that mean its surroundings, and words between them and the place. */
+const NEAR_WORDS = new Set(
+  'під под біля поблизу поруч поряд неподалік коло недалеко возле около рядом вблизи near nearby outside around close far bilya pid pod nepodalik nedaleko vozle okolo'.split(
+    ' ',
+  ),
+);
+const NEAR_LINKS = new Set('від до з із от до с to from of vid ot z s'.split(' '));
 
 /**
  * Analyzes a query: words and phrases with their synonyms in three languages, places, facts such as rooms and floors,
- * phones, and limits of price and area.
+ * phones, and limits such as those of price and area.
  */
 export function analyzeQuery(query: string): QueryAnalysis {
   const { phones, rest } = extractPhones(query);
-  const { limits, rest: restOfLimits } = extractLimits(normalizeNumbers(spellOutAmounts(rest)));
-  const placeIds: number[][] = [];
+  const { excludedFloors, rest: restOfFloors } = extractFloors(
+    normalizeNumbers(spellOutAmounts(rest)),
+  );
+  const { limits, rest: restOfLimits } = extractLimits(restOfFloors);
   const groups: TermGroup[] = phones.map((phone) =>
     createFactGroup(phone, createPhoneTerms(phone).slice(0, 1)),
   );
@@ -118,7 +80,7 @@ export function analyzeQuery(query: string): QueryAnalysis {
   const addWords = (text: string, isEnd: boolean): void => {
     const words = text.split(' ').filter((word) => word !== '');
     const lastWord = isEnd && /[\p{L}\p{Nd}]$/u.test(query) ? words.at(-1) : undefined;
-    groups.push(...createWordGroups(words, lastWord, placeIds));
+    groups.push(...createWordGroups(words, lastWord, limits));
   };
   for (const { start, end, terms } of findFacts(restOfLimits)) {
     addWords(restOfLimits.slice(position, start), false);
@@ -126,13 +88,14 @@ export function analyzeQuery(query: string): QueryAnalysis {
     position = end;
   }
   addWords(restOfLimits.slice(position), true);
-  const hasPrice = limits.price_min !== undefined || limits.price_max !== undefined;
-  const isSale = groups.some(({ operands }) => operands.includes(SALE_OPERAND));
-  // Homes are sold for dollars. Rents are in hryvnias, the default of searches.
-  if (hasPrice && isSale) limits.currency ??= 'USD';
-  const wordGroups = groups.filter(({ text }) => !STOP_WORDS.has(text));
-  const meaningfulGroups = wordGroups.filter(({ text }) => !VAGUE_WORDS.has(text));
-  return { groups: meaningfulGroups.length > 0 ? meaningfulGroups : wordGroups, limits, placeIds };
+  const wordGroups = groups.filter(({ text }) => !STOP_WORDS.has(text) && !NEAR_WORDS.has(text));
+  const meaningfulGroups = wordGroups.filter((group) => !isVague(group));
+  const chosenGroups = meaningfulGroups.length > 0 ? meaningfulGroups : wordGroups;
+  const preferences = [
+    ...(excludedFloors.length > 0 ? [createPreference(excludedFloors)] : []),
+    ...createDealPreference(chosenGroups, limits),
+  ];
+  return { groups: chosenGroups.length > 0 ? [...chosenGroups, ...preferences] : [], limits };
 }
 
 const AREA_TERM_PATTERN = /^@area(\d+)$/;
@@ -145,74 +108,137 @@ function widenArea(term: string): string[] {
 const createFactGroup = (text: string, terms: readonly string[]): TermGroup => ({
   text,
   operands: terms.map(quote),
+  excluded: [],
   stems: [],
   prefix: undefined,
 });
 
+const createPreference = (excluded: readonly string[]): TermGroup => ({
+  ...createFactGroup('', []),
+  excluded: excluded.map(quote),
+  isPreference: true,
+});
+
+const EXCLUDED_FLOOR_PATTERN =
+  /(?<!\p{L})(?:не|ні|ни|not|neither|nor) (?:(?:на|on|the) )*(?:(?<first>перш|перв|first)|(?<last>остан|послед|last|top)|крайн)\p{L}*(?: (?:поверх|этаж|floor)\p{L}*)?/gu;
+
+/** Takes out the floors that a query excludes: "не перший і не останній поверх". */
+function extractFloors(text: string): { excludedFloors: string[]; rest: string } {
+  const terms = [createFactTerm('floor', 1), createFactTerm('last_floor')];
+  const excludedFloors = Array.from(text.matchAll(EXCLUDED_FLOOR_PATTERN), ({ groups = {} }) =>
+    groups['first'] !== undefined
+      ? terms.slice(0, 1)
+      : terms.slice(groups['last'] === undefined ? 0 : 1),
+  ).flat();
+  return { excludedFloors, rest: text.replaceAll(EXCLUDED_FLOOR_PATTERN, ' ') };
+}
+
+const DEALS = ['sale', 'rent', 'daily_rent'] as const;
+type Deal = (typeof DEALS)[number];
+
+/** Largest price that is more likely a rent, and smallest one that is more likely that of a sale. */
+const DEAL_PRICES: Record<string, { maxRent: number; minSale: number }> = {
+  UAH: { maxRent: 100_000, minSale: 300_000 },
+  USD: { maxRent: 2500, minSale: 6000 },
+  EUR: { maxRent: 2500, minSale: 6000 },
+  PLN: { maxRent: 15_000, minSale: 50_000 },
+};
+
+/** Prefers listings of the deal that the words or the price mean. Monthly rents are no daily ones. */
+function createDealPreference(groups: readonly TermGroup[], limits: QueryLimits): TermGroup[] {
+  const namedDeals = DEALS.filter((deal) =>
+    groups.some(({ operands }) => operands.includes(quote(createFactTerm(deal)))),
+  );
+  const price = limits.price_max ?? limits.price_min;
+  // Homes are sold for dollars. Rents are in hryvnias, the default of searches.
+  if (price !== undefined && namedDeals.includes('sale')) limits.currency ??= 'USD';
+  const { maxRent = 0, minSale = Infinity } = DEAL_PRICES[limits.currency ?? 'UAH'] ?? {};
+  const impliedDeals: Deal[] =
+    price === undefined ? [] : price <= maxRent ? ['rent'] : price >= minSale ? ['sale'] : [];
+  const deals = namedDeals.length > 0 ? namedDeals : impliedDeals;
+  const otherDeals = DEALS.filter((deal) => !deals.includes(deal));
+  return deals.length === 0 || otherDeals.length === 0
+    ? []
+    : [createPreference(otherDeals.map((deal) => createFactTerm(deal)))];
+}
+
 function createWordGroups(
   words: readonly string[],
   lastWord: string | undefined,
-  placeIds: number[][],
+  limits: QueryLimits,
 ): TermGroup[] {
   const groups: TermGroup[] = [];
   for (let index = 0; index < words.length;) {
     const rest = words.slice(index, index + MAX_PHRASE_WORDS);
     const word = rest[0] ?? '';
-    const phrase = findPhrase(rest);
+    const concept = findConcept(rest);
     const place = findPlace(rest);
-    const length = Math.max(1, phrase.length, place.length);
-    if (place.ids.length > 0 && place.length === length) placeIds.push(place.ids);
-    const placeOperands = place.length === length ? place.ids.flatMap(createPlaceOperands) : [];
-    const synonyms = phrase.length === length ? phrase.operands : [];
-    const stems = length === 1 ? [...stemWord(word)] : [];
+    const length = Math.max(1, concept.length, place.length);
+    const { operands: synonyms, excluded } =
+      concept.length === length ? concept : { operands: [], excluded: [] };
+    const places = place.length === length ? place.places : [];
+    const placeOperands = places.flatMap(createPlaceOperands);
+    const stems = length === 1 ? stemWord(word) : [];
+    index += length;
+    const surroundings = isNear(words, index - length) ? findSurroundings(places) : undefined;
+    if (surroundings !== undefined) {
+      limits.near = surroundings;
+      continue;
+    }
+    const isRepeated = groups.some(
+      ({ operands }) =>
+        synonyms.length > 0 && synonyms.every((operand) => operands.includes(operand)),
+    );
+    if (isRepeated) continue;
     groups.push({
       text: rest.slice(0, length).join(' '),
-      operands: preferFact([...new Set([...placeOperands, ...stems.map(quote), ...synonyms])]),
+      operands: [...new Set([...placeOperands, ...stems.map(quote), ...synonyms])],
+      excluded,
       stems: placeOperands.length + synonyms.length === 0 ? stems : [],
-      prefix: word === lastWord && index === words.length - 1 ? stemKey(word) : undefined,
+      prefix: word === lastWord && index === words.length ? stemKey(word) : undefined,
     });
-    index += length;
   }
   return groups;
 }
 
+/** Returns whether the words before an index mean the surroundings of the place there. */
+function isNear(words: readonly string[], index: number): boolean {
+  const [last = '', beforeLast = ''] = [words[index - 1], words[index - 2]];
+  return NEAR_WORDS.has(last) || (NEAR_LINKS.has(last) && NEAR_WORDS.has(beforeLast));
+}
+
+/** Radius of the surroundings of a city, in metres, by its smallest population. */
+const RADII: readonly [minPopulation: number, radius: number][] = [
+  [500_000, 40_000],
+  [50_000, 20_000],
+  [0, 10_000],
+];
+
+/** Returns the circle around the largest city among places. Undefined if none is a city. */
+function findSurroundings(places: readonly Place[]): QueryLimits['near'] {
+  const [city] = places
+    .filter(({ kind }) => kind === 'city')
+    .toSorted((a, b) => (b.population ?? 0) - (a.population ?? 0));
+  if (city === undefined) return undefined;
+  const { latitude, longitude, population = 0 } = city;
+  const [, radius_m = 0] = RADII.find(([minPopulation]) => population >= minPopulation) ?? [];
+  return { latitude, longitude, radius_m };
+}
+
 /** A listing may name a place in its text alone, in any language. */
-function createPlaceOperands(id: number): string[] {
-  const names = Object.values(getPlace(id)?.names ?? {});
-  const words = names.map((name) => normalizeText(name).split(' '));
+export function createPlaceOperands({ id, names }: Place): string[] {
+  const words = Object.values(names).map((name) => normalizeText(name).split(' '));
   return [
     quote(createFactTerm('place', id)),
     ...words.filter(({ length }) => length <= MAX_PHRASE_WORDS).flatMap(createPhrases),
   ];
 }
 
-const TYPE_OPERANDS = PROPERTY_TYPES.map((type) => quote(createFactTerm(type)));
-
-/** Matches listings of the type, and listings without a type whose text has the word: "house" is in the texts of many flats. */
-function preferFact(operands: string[]): string[] {
-  const type = TYPE_OPERANDS.find((operand) => operands.includes(operand));
-  if (type === undefined) return operands;
-  const words = operands.filter((operand) => operand !== type).join(' | ');
-  const otherTypes = TYPE_OPERANDS.filter((operand) => operand !== type).join(' | ');
-  return [type, `(${words}) & !(${otherTypes})`];
-}
-
-/** Finds the longest phrase with synonyms at the beginning of the words. */
-function findPhrase(words: readonly string[]): { length: number; operands: string[] } {
-  for (let length = words.length; length > 0; length -= 1) {
-    const operands = createPhraseKeys(words.slice(0, length)).flatMap((key) => [
-      ...(SYNONYMS.get(key) ?? []),
-    ]);
-    if (operands.length > 0) return { length, operands };
-  }
-  return { length: 0, operands: [] };
-}
-
 /** Shorter words are more often the beginning of another word. */
 const MIN_PLACE_LENGTH = 4;
 
 /** Finds the longest place name at the beginning of the words. */
-function findPlace(words: readonly string[]): { length: number; ids: number[] } {
+function findPlace(words: readonly string[]): { length: number; places: Place[] } {
   for (let length = words.length; length > 0; length -= 1) {
     const name = words.slice(0, length).join(' ');
     const isName =
@@ -221,7 +247,7 @@ function findPlace(words: readonly string[]): { length: number; ids: number[] } 
       !STOP_WORDS.has(words[0] ?? '') &&
       !STOP_WORDS.has(words[length - 1] ?? '');
     const places = isName ? findPlaces(name) : [];
-    if (places.length > 0) return { length, ids: places.map(({ id }) => id) };
+    if (places.length > 0) return { length, places };
   }
-  return { length: 0, ids: [] };
+  return { length: 0, places: [] };
 }

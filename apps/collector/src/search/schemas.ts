@@ -110,13 +110,20 @@ export const fulltextSearchResponseSchema = Type.Object(
         {
           price_min: filterSchemas.price_min,
           price_max: filterSchemas.price_max,
+          price_per_m2_min: filterSchemas.price_per_m2_min,
+          price_per_m2_max: filterSchemas.price_per_m2_max,
           currency: filterSchemas.currency,
           area_min: filterSchemas.area_min,
           area_max: filterSchemas.area_max,
+          rooms_min: filterSchemas.rooms_min,
+          rooms_max: filterSchemas.rooms_max,
+          floor_min: filterSchemas.floor_min,
+          floor_max: filterSchemas.floor_max,
+          near: filterSchemas.near,
         },
         {
           description:
-            'Filters that a hybrid search took out of the words, such as "до 15000 грн", because the request has none of the kind.',
+            'Filters that a hybrid search took out of the words, such as "до 15000 грн" and "near Lviv", because the request has none of the kind.',
         },
       ),
     ),

@@ -240,22 +240,27 @@ export function createSearchService({ db, model }: SearchDeps) {
   };
 }
 
+/** Names of ranges whose bounds a query may state. */
+const UNDERSTOOD_RANGES = ['price', 'price_per_m2', 'area', 'rooms', 'floor'] as const;
+
 /** Returns the limits of a query that the filters of its request do not set; none if they exclude each other. */
 function selectUnderstood(limits: QueryLimits, filters: SearchFilters): QueryLimits {
-  const hasPrice = filters.price_min !== undefined || filters.price_max !== undefined;
-  const hasArea = filters.area_min !== undefined || filters.area_max !== undefined;
-  const isFree = (name: string) =>
-    name === 'currency'
-      ? filters.currency === undefined && !hasPrice
-      : !(name.startsWith('price') ? hasPrice : hasArea);
-  const understood: QueryLimits = Object.fromEntries(
-    Object.entries(limits).filter(([name]) => isFree(name)),
-  );
-  const { price_min, price_max, area_min, area_max } = understood;
-  return isEmptyRange(price_min, price_max) || isEmptyRange(area_min, area_max) ? {} : understood;
+  const isGiven = (names: readonly (keyof SearchFilters)[]) =>
+    names.some((name) => filters[name] !== undefined);
+  const understood = { ...limits };
+  if (isGiven(['city', 'district', 'region', 'near', 'bounding_box'])) delete understood.near;
+  for (const range of UNDERSTOOD_RANGES) {
+    const [min, max] = [`${range}_min`, `${range}_max`] as const;
+    if (isGiven([min, max])) {
+      delete understood[min];
+      delete understood[max];
+    }
+    if ((understood[min] ?? 0) > (understood[max] ?? Infinity)) return {};
+  }
+  if (isGiven(['currency', 'price_min', 'price_max', 'price_per_m2_min', 'price_per_m2_max']))
+    delete understood.currency;
+  return understood;
 }
-
-const isEmptyRange = (min = 0, max = Infinity) => min > max;
 
 function fuseRankings(
   rankings: readonly { weight: number; hits: readonly Omit<Hit, 'rank'>[] }[],

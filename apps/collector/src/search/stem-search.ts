@@ -24,9 +24,13 @@ export async function searchByStems(
 ): Promise<{ hits: Hit[]; groups: WeightedGroup[] }> {
   const { filters, limit, maxId } = options;
   const expandedGroups = await expandUnknownWords(db, queryGroups);
-  const groups = expandedGroups.toSorted((a, b) => b.weight - a.weight).slice(0, MAX_GROUPS);
+  const wishes = expandedGroups
+    .filter(({ isPreference }) => !isPreference)
+    .toSorted((a, b) => b.weight - a.weight)
+    .slice(0, MAX_GROUPS);
+  const groups = [...wishes, ...expandedGroups.filter(({ isPreference }) => isPreference)];
   let hits: Hit[] = [];
-  for (let missing = 0; missing < groups.length && hits.length < MIN_HITS; missing += 1) {
+  for (let missing = 0; missing < wishes.length && hits.length < MIN_HITS; missing += 1) {
     const search = { words: createStemQuery(groups, missing), filters };
     ({ hits } = await rankPage(db, search, limit, undefined, maxId));
   }

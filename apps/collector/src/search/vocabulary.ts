@@ -3,8 +3,13 @@ import { pause } from '../async/wait.ts';
 import { FIELD_NAMES } from '../listing/fields.ts';
 import { MAX_ID } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
+import { stemKey } from './stems.ts';
+import { PROPERTY_TYPES } from '../listing/property-types.ts';
+import { findPlacesByPrefix } from '../places/gazetteer.ts';
+import { findConceptOfWords, getConceptOfStem, quote } from './concepts.ts';
+import { createFactTerm } from './fact-terms.ts';
 import { listStemTerms } from './listing-stems.ts';
-import type { TermGroup } from './query-analysis.ts';
+import { createPlaceOperands, type TermGroup } from './query-analysis.ts';
 
 /** Alternative terms of a word or phrase of a query, ready for the database. */
 export type WeightedGroup = {
@@ -14,6 +19,8 @@ export type WeightedGroup = {
   tsquery: string;
   /** Larger for rarer terms (inverse document frequency). */
   weight: number;
+  /** The group only ranks the matches of the others. */
+  isPreference: boolean;
 };
 
 /** Words with at most this number of listings may be the beginning of another word. */
@@ -21,6 +28,9 @@ const MAX_RARE_LISTINGS = 2;
 const MIN_PREFIX_LENGTH = 2;
 /** The last word of a query may be incomplete even if listings have it. */
 const MIN_LAST_PREFIX_LENGTH = 4;
+/** Shortest beginning of a word with synonyms or of a place name, and number of the places. */
+const MIN_COMPLETED_LENGTH = 3;
+const MAX_COMPLETED_PLACES = 8;
 
 /** Shortest word with a typo, and shortest word with two. */
 const MIN_TYPO_LENGTH = 3;
@@ -35,11 +45,17 @@ const MAX_WORDS = 16;
 
 const WORD_KEY_PATTERN = /^[a-z]{2,40}$/;
 
+/** Weights of a preference, and of the types and places relative to other words. */
+const PREFERENCE_WEIGHT = 1;
+const TYPE_OR_PLACE_FACTOR = 2;
+
 type Candidate = { key: string; term: string };
 
+type Expansion = Pick<TermGroup, 'operands' | 'excluded'>;
+
 /**
- * Adds to each word of a query that no listing has the nearest words of listings, and words that it begins. Weighs the
- * groups by how few listings have their terms.
+ * Adds to each word of a query that no listing has the words and places that it begins, or else the nearest words of
+ * listings. Weighs the groups by how few listings have their terms.
  */
 export async function expandUnknownWords(
   db: Kysely<Tables>,
@@ -47,56 +63,136 @@ export async function expandUnknownWords(
 ): Promise<WeightedGroup[]> {
   const counts = await countListings(db, groups.flatMap(listTerms));
   const total = counts.get('') ?? 0;
-  const countGroup = (group: TermGroup) =>
-    Math.max(0, ...listTerms(group).map((term) => counts.get(term) ?? 0));
-  const unknownGroups = groups.filter(
-    ({ stems }, index) =>
-      index < MAX_WORDS && stems.length > 0 && stems.every((stem) => !counts.has(stem)),
+  const lookedUpGroups = groups
+    .filter(({ stems }) => stems.length > 0)
+    .slice(0, MAX_WORDS)
+    .map((group) => ({ group, count: countGroup(group, counts) }));
+  const begunGroups = lookedUpGroups.filter(mayBeBegun);
+  const prefixes = await findPrefixes(
+    db,
+    begunGroups.flatMap(({ group }) => listBeginnings(group)),
   );
-  const unknownKeys = unknownGroups.flatMap(listKeys);
-  const nearTerms = await findNearTerms(db, unknownKeys);
-  const prefixes = await findPrefixes(db, groups.slice(0, MAX_WORDS).flatMap(listKeys));
+  const expansions = new Map<TermGroup, Expansion>(
+    begunGroups.map(({ group, count }) => [group, completeWord(group, count, prefixes)]),
+  );
+  const unknownGroups = lookedUpGroups.filter(
+    ({ group, count }) =>
+      count === 0 && group.text.length > MIN_TYPO_LENGTH && !expansions.get(group)?.operands.length,
+  );
+  const nearTerms = await findNearTerms(
+    db,
+    unknownGroups.flatMap(({ group }) => listKeys(group)),
+  );
+  for (const { group } of unknownGroups) expansions.set(group, correctWord(group, nearTerms));
+  const newTerms = [...expansions.values()].flatMap(listTerms);
+  const allCounts =
+    newTerms.length === 0
+      ? counts
+      : new Map([...counts, ...prefixes, ...(await countListings(db, newTerms))]);
   return groups.map((group) => {
-    const count = countGroup(group);
-    const near = listKeys(group).flatMap((key) => nearTerms.get(key) ?? []);
-    const begun = selectPrefixes(group, { count, hasNear: near.length > 0 }).filter((key) =>
-      prefixes.has(key),
-    );
-    const operands = new Set([
-      ...group.operands,
-      ...near.map((term) => `'${term}'`),
-      ...begun.map((key) => `'${key}':*`),
-    ]);
+    const { operands = [], excluded = [] } = expansions.get(group) ?? {};
+    const expandedGroup = {
+      operands: [...new Set([...group.operands, ...operands])],
+      excluded: [...group.excluded, ...excluded],
+    };
+    const count = Math.min(countGroup(expandedGroup, allCounts), total);
+    const { text, isPreference = false } = group;
+    const factor = group.operands.some((operand) => TYPE_OR_PLACE_PATTERN.test(operand))
+      ? TYPE_OR_PLACE_FACTOR
+      : 1;
+    const weight = factor * Math.log(1 + (total - count + 0.5) / (count + 0.5));
     return {
-      text: group.text,
-      tsquery: [...operands].map((operand) => `(${operand})`).join(' | '),
-      weight: Math.log(1 + (total - Math.min(count, total) + 0.5) / (count + 0.5)),
+      text,
+      tsquery: createTsquery(expandedGroup),
+      weight: isPreference ? PREFERENCE_WEIGHT : weight,
+      isPreference,
     };
   });
 }
 
-/** Returns the terms of a group without those that its phrases and conditions combine. */
-const listTerms = ({ operands }: TermGroup) =>
-  operands.flatMap((operand) => /^'([^']+)'$/.exec(operand)?.[1] ?? []);
+const TYPE_OR_PLACE_PATTERN = RegExp(`^'@(?:place|${PROPERTY_TYPES.join('|')})`);
+
+const TYPE_OPERANDS = PROPERTY_TYPES.map((type) => quote(createFactTerm(type)));
+
+const join = (operands: readonly string[]) => operands.map((operand) => `(${operand})`).join(' | ');
+const exclude = (operands: readonly string[]) => `!(${operands.join(' | ')})`;
+
+/** Matches listings of a type, and listings without a type whose text has the word: "house" is in the texts of many flats. */
+function createTsquery({ operands, excluded }: Expansion): string {
+  const types = TYPE_OPERANDS.filter((operand) => operands.includes(operand));
+  const otherTypes = TYPE_OPERANDS.filter((operand) => !operands.includes(operand));
+  const words = operands.filter((operand) => !types.includes(operand));
+  const parts =
+    types.length === 0 || words.length === 0 || otherTypes.length === 0
+      ? operands
+      : [...types, `(${join(words)}) & ${exclude(otherTypes)}`];
+  if (excluded.length === 0) return join(parts);
+  return parts.length === 0 ? exclude(excluded) : `(${join(parts)}) & ${exclude(excluded)}`;
+}
+
+/** Returns the terms of operands without those that phrases combine; only the types if there are any. */
+function listTerms({ operands }: Pick<Expansion, 'operands'>): string[] {
+  const types = TYPE_OPERANDS.filter((operand) => operands.includes(operand));
+  return (types.length > 0 ? types : operands).flatMap(
+    (operand) => /^'([^']+)'(?::\*)?$/.exec(operand)?.[1] ?? [],
+  );
+}
+
+const countGroup = (group: Pick<Expansion, 'operands'>, counts: ReadonlyMap<string, number>) =>
+  Math.max(0, ...listTerms(group).map((term) => counts.get(term) ?? 0));
 
 /** Returns the spellings of a word to look up. */
-const listKeys = ({ stems, prefix }: TermGroup) =>
-  stems.length === 0
-    ? []
-    : [...new Set([...stems, ...(prefix === undefined ? [] : [prefix])])].filter((key) =>
-        WORD_KEY_PATTERN.test(key),
-      );
+const listKeys = ({ stems, text }: TermGroup) =>
+  [...new Set([...stems, stemKey(text)])].filter((key) => WORD_KEY_PATTERN.test(key));
 
-function selectPrefixes(
-  group: TermGroup,
-  { count, hasNear }: { count: number; hasNear: boolean },
-): string[] {
-  const isLast = group.prefix !== undefined;
+/** Returns the spelling of a word that may be the beginning of another one. */
+const listBeginnings = ({ text }: TermGroup) =>
+  [stemKey(text)].filter((key) => WORD_KEY_PATTERN.test(key));
+
+function mayBeBegun({ group, count }: { group: TermGroup; count: number }): boolean {
   const isLong = (group.prefix?.length ?? 0) >= MIN_LAST_PREFIX_LENGTH;
-  const mayBeBegun = isLast
-    ? isLong || count <= MAX_RARE_LISTINGS
-    : count <= MAX_RARE_LISTINGS && !hasNear;
-  return mayBeBegun ? listKeys(group).filter((key) => key.length >= MIN_PREFIX_LENGTH) : [];
+  return isLong || count <= MAX_RARE_LISTINGS;
+}
+
+/** Returns the words of listings, the synonyms and the places that a word begins. */
+function completeWord(
+  group: TermGroup,
+  count: number,
+  prefixes: ReadonlyMap<string, number>,
+): Expansion {
+  const keys = listBeginnings(group);
+  const operands = keys
+    .filter((key) => key.length >= MIN_PREFIX_LENGTH && prefixes.has(key))
+    .map((key) => `'${key}':*`);
+  if (group.text.length < MIN_COMPLETED_LENGTH || (count > 0 && group.prefix === undefined))
+    return { operands, excluded: [] };
+  const concepts = keys.map((key) => findConceptOfWords((word) => word.startsWith(key)));
+  const places = findPlacesByPrefix(group.text, MAX_COMPLETED_PLACES);
+  return {
+    operands: [
+      ...operands,
+      ...concepts.flatMap((concept) => concept.operands),
+      ...places.flatMap(createPlaceOperands),
+    ],
+    excluded: concepts.flatMap((concept) => concept.excluded),
+  };
+}
+
+/** Returns the nearest words of listings, and the synonyms of the nearest words. */
+function correctWord(
+  group: TermGroup,
+  nearTerms: ReadonlyMap<string, readonly string[]>,
+): Expansion {
+  const keys = listKeys(group);
+  const terms = keys.flatMap((key) => nearTerms.get(key) ?? []);
+  const concepts = [
+    ...terms.map(getConceptOfStem),
+    ...keys.map((key) => findConceptOfWords((word) => isNearWord(key, word))),
+  ];
+  return {
+    operands: [...terms.map(quote), ...concepts.flatMap(({ operands }) => operands)],
+    excluded: concepts.flatMap(({ excluded }) => excluded),
+  };
 }
 
 /** Returns the numbers of listings with the terms, and of all listings under the empty term. */
@@ -143,8 +239,17 @@ async function findNearTerms(
   );
 }
 
+const getMaxDistance = (key: string) => (key.length >= MIN_TWO_TYPOS_LENGTH ? 2 : 1);
+
+/** Returns whether a word has few typos. The first letter is seldom wrong, and comparing it is cheap. */
+const isNearWord = (key: string, word: string) =>
+  key[0] === word[0] &&
+  Math.min(key.length, word.length) > MIN_TYPO_LENGTH &&
+  Math.abs(key.length - word.length) <= getMaxDistance(key) &&
+  computeDistance(key, word) <= getMaxDistance(key);
+
 function selectNearest(key: string, terms: readonly string[]): string[] {
-  const maxDistance = key.length >= MIN_TWO_TYPOS_LENGTH ? 2 : 1;
+  const maxDistance = getMaxDistance(key);
   const near = terms
     .map((term) => ({ term, distance: computeDistance(key, term) }))
     .filter(({ distance }) => distance <= maxDistance);
@@ -175,16 +280,20 @@ export function computeDistance(a: string, b: string): number {
   return last[b.length] ?? 0;
 }
 
-/** Returns the keys that begin a term. */
-async function findPrefixes(db: Kysely<Tables>, keys: readonly string[]): Promise<Set<string>> {
-  if (keys.length === 0) return new Set();
-  const { rows } = await sql<{ key: string }>`
-    select key from unnest(${[...new Set(keys)]}::text[]) as key
-    where exists (
-      select from search_terms where term >= key collate "C" and term < (key || '{') collate "C")`.execute(
-    db,
-  );
-  return new Set(rows.map(({ key }) => key));
+/** Returns the keys that begin a term, with the number of listings of the most frequent one. */
+async function findPrefixes(
+  db: Kysely<Tables>,
+  keys: readonly string[],
+): Promise<Map<string, number>> {
+  if (keys.length === 0) return new Map();
+  const { rows } = await sql<{ key: string; listings: number }>`
+    select key, most.listings
+    from unnest(${[...new Set(keys)]}::text[]) as key
+    cross join lateral (
+      select max(listings) as listings from search_terms
+      where term >= key collate "C" and term < (key || '{') collate "C") as most
+    where most.listings is not null`.execute(db);
+  return new Map(rows.map(({ key, listings }) => [key, listings]));
 }
 
 /** Listings whose terms are counted, newest first, and the number that is read at once. */

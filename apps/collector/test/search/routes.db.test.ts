@@ -567,6 +567,9 @@ test('The hybrid search finds other forms, languages, alphabets and typos, and u
   assert.deepEqual(getListingIds(understood), [cheapId]);
   assert.deepEqual(understood.understood, { price_max: 15_000, currency: 'UAH' });
   assert.match(understood.items[0].highlight, /<mark>квартира<\/mark>/);
+  const nearLviv = await search('квартира недалеко від Львова');
+  assert.deepEqual(getListingIds(nearLviv), [cheapId]);
+  assert.equal(nearLviv.understood.near.radius_m, 40_000);
 });
 
 test('Listings added between pages of the hybrid search shift no page', async () => {

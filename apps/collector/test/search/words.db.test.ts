@@ -110,6 +110,9 @@ test('A query finds a listing by other forms, languages, letters, numbers and wi
       '123-45-67',
       'квратира',
       'двокімнатна сих',
+      'кварт сихі',
+      'двокімантна',
+      'не останній поверх двушка',
       '2к у Львові',
     ],
     house: [
@@ -137,7 +140,7 @@ test('Highlights mark the words that share a stem or a fact with the query', asy
   );
 });
 
-test('A query states limits of price and area', () => {
+test('A query states limits of price, area, rooms, floor and distance', () => {
   const expected = {
     'квартира до 15 000 грн': { price_max: 15_000, currency: 'UAH' },
     'up to $500': { price_max: 500, currency: 'USD' },
@@ -148,6 +151,12 @@ test('A query states limits of price and area', () => {
     'оренда 8000': { price_min: 6800, price_max: 9200 },
     'новобудова 2023': {},
     '2к': {},
+    '8-10 тис грн': { price_min: 8000, price_max: 10_000, currency: 'UAH' },
+    'до 1000$ за м2': { price_per_m2_max: 1000, currency: 'USD' },
+    'at least 3 bedrooms': { rooms_min: 3 },
+    'не вище 4 поверху': { floor_max: 4 },
+    '60+ м2': { area_min: 60 },
+    'дача под Львовом': { near: { latitude: 49.838, longitude: 24.023, radius_m: 40_000 } },
   };
   for (const [query, limits] of Object.entries(expected))
     assert.deepEqual(analyzeQuery(query).limits, limits, query);

@@ -4868,14 +4868,26 @@ export interface components {
             };
             /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
             currency: string;
-            /** @description Filters that a hybrid search took out of the words, such as "до 15000 грн", because the request has none of the kind. */
+            /** @description Filters that a hybrid search took out of the words, such as "до 15000 грн" and "near Lviv", because the request has none of the kind. */
             understood?: {
                 price_min?: number;
                 price_max?: number;
+                price_per_m2_min?: number;
+                price_per_m2_max?: number;
                 /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
                 currency?: string;
                 area_min?: number;
                 area_max?: number;
+                rooms_min?: number;
+                rooms_max?: number;
+                floor_min?: number;
+                floor_max?: number;
+                /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
+                near?: {
+                    latitude: number;
+                    longitude: number;
+                    radius_m: number;
+                };
             };
             next_cursor: string | null;
             /** @description Duration of the search in milliseconds. */
