@@ -1,5 +1,5 @@
 import { normalizeText } from '../text.ts';
-import { STOP_WORDS, stemKey, stemWord } from './stems.ts';
+import { STOP_WORDS, stemKey, stemQueryWord } from './stems.ts';
 import { SYNONYM_GROUPS } from './synonyms.ts';
 
 /** What finds the listings with a meaning. */
@@ -63,7 +63,7 @@ export function createPhrases(words: readonly string[]): string[] {
     if (STOP_WORDS.has(word) && index > 0 && words.length > 1) return [];
     operator = index === 0 ? '' : ` <${distance}> `;
     distance = 0;
-    return { operator, stems: stemWord(word) };
+    return { operator, stems: stemQueryWord(word) };
   });
   return parts.reduce<string[]>(
     (phrases, part) =>
@@ -77,7 +77,7 @@ export function createPhrases(words: readonly string[]): string[] {
 /** Returns the stems of the words of a phrase, joined by spaces, in each language. */
 function createPhraseKeys(words: readonly string[]): string[] {
   const keys = words
-    .map((word) => stemWord(word))
+    .map(stemQueryWord)
     .reduce<string[]>(
       (phrases, stems) => phrases.flatMap((phrase) => stems.map((stem) => `${phrase} ${stem}`)),
       [''],

@@ -10,7 +10,7 @@ import {
   normalizeNumbers,
 } from './fact-terms.ts';
 import { extractLimits, type QueryLimits, spellOutAmounts } from './query-limits.ts';
-import { STOP_WORDS, stemKey, stemWord } from './stems.ts';
+import { STOP_WORDS, stemKey, stemQueryWord } from './stems.ts';
 
 /** Alternative terms of one word or phrase of a query. A listing matches the group if it has one of them. */
 export type TermGroup = {
@@ -49,7 +49,7 @@ const VAGUE_WORDS = new Set(
   ).split(' '),
 );
 
-const VAGUE_STEMS = new Set([...VAGUE_WORDS].flatMap(stemWord));
+const VAGUE_STEMS = new Set([...VAGUE_WORDS].flatMap(stemQueryWord));
 
 /** Returns whether a word and all its forms say nothing. Words with synonyms have no stems to look up. */
 const isVague = ({ text, stems }: TermGroup) =>
@@ -178,7 +178,7 @@ function createWordGroups(
       concept.length === length ? concept : { operands: [], excluded: [] };
     const places = place.length === length ? place.places : [];
     const placeOperands = places.flatMap(createPlaceOperands);
-    const stems = length === 1 ? stemWord(word) : [];
+    const stems = length === 1 ? stemQueryWord(word) : [];
     index += length;
     const surroundings = isNear(words, index - length) ? findSurroundings(places) : undefined;
     if (surroundings !== undefined) {

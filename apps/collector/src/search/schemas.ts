@@ -101,7 +101,7 @@ export const fulltextSearchResponseSchema = Type.Object(
           '`gte`: the number is a lower bound. A full-text search returns it when it has more than about ' +
           `${MIN_RANKED_MATCHES * 2} matches: these are ranked in blocks of at least ${MIN_RANKED_MATCHES}, which follow ` +
           'each other. A hybrid search returns it when one of its three rankings has ' +
-          `${HYBRID_DEPTH} or more listings: no more were fused. With \`fold_duplicates\`, each group counts once.`,
+          `${HYBRID_DEPTH} or more listings: no more are fused, and the other matches by stems follow with rank 0. With \`fold_duplicates\`, each group counts once.`,
       }),
     }),
     currency: currencySchema,

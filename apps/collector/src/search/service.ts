@@ -1,5 +1,5 @@
 import { type Kysely, sql, type SqlBool } from 'kysely';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { problem } from '../errors.ts';
 import { choice, MAX_ID } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
@@ -20,7 +20,7 @@ import {
 } from './nearest.ts';
 import { analyzeQuery, type QueryAnalysis } from './query-analysis.ts';
 import type { QueryLimits } from './query-limits.ts';
-import { compareByRank, type Hit, rankPage } from './ranking.ts';
+import { compareByRank, type Hit, type Position, type RankedSearch, rankPage } from './ranking.ts';
 import {
   DEFAULT_LIMIT,
   type FulltextSearchRequest,
@@ -92,12 +92,36 @@ export function createSearchService({ db, model }: SearchDeps) {
       { weight: FUSION_WEIGHTS.stems, hits: stems.hits.filter(isKnown) },
       { weight: FUSION_WEIGHTS.meaning, hits: neighbours.filter(isKnown) },
     ];
+    const isFused = stems.matchCount <= stems.hits.length;
     return {
       hits: fuseRankings(rankings),
       newestId: exact.newestId,
       isLowerBound: rankings.some(({ hits }) => hits.length >= HYBRID_DEPTH),
       matcher: createStemMatcher(stems.groups),
+      remainingSearch: isFused || !stems.words ? undefined : { words: stems.words, filters },
+      matchCount: stems.matchCount,
     };
+  }
+
+  /** Ranks the matches by stems that are not among the fused hits. A page may have fewer than `limit` of them. */
+  async function rankRemaining(
+    search: RankedSearch | undefined,
+    { hits, newestId }: { hits: readonly Hit[]; newestId: number },
+    start: Position | undefined,
+    limit: number,
+  ): Promise<HybridPage> {
+    if (search === undefined) return { page: [], next: undefined };
+    const fusedIds = new Set(hits.map(({ id }) => id));
+    const fusedGroups = new Set(hits.map(({ group }) => group));
+    const isFused = ({ id, group }: Hit) =>
+      fusedIds.has(id) || (search.shouldFold === true && group !== null && fusedGroups.has(group));
+    for (let position = start; ;) {
+      const ranked = await rankPage(db, search, limit, position, newestId);
+      const page = ranked.hits.filter((hit) => !isFused(hit)).map((hit) => ({ ...hit, rank: 0 }));
+      if (ranked.next === undefined) return { page, next: undefined };
+      if (page.length > 0) return { page, next: { rest: { start: ranked.next } } };
+      position = ranked.next;
+    }
   }
 
   /** Reads more neighbours until the page is full or the maximum is reached. */
@@ -140,7 +164,8 @@ export function createSearchService({ db, model }: SearchDeps) {
 
     /**
      * Fuses the rankings by exact words, stems and meaning: the nth listing of each scores weight / (10 + n) (reciprocal
-     * rank fusion). Limits of price and area in the query are filters, unless the request has one of the kind.
+     * rank fusion). The other matches by stems follow with rank 0. Limits in the query are filters, unless the request has
+     * one of the kind.
      * @throws ProblemError `validation_failed`, `model_unavailable`, `model_failed`.
      */
     async hybrid(
@@ -158,25 +183,26 @@ export function createSearchService({ db, model }: SearchDeps) {
       const queryVector = await embedQuery(model, request.query, signal);
       const exact = { text, maxId: position?.newestId };
       const ranking = await rankHybrid(exact, analysis, filters, queryVector);
-      const { newestId } = ranking;
       const hits = shouldFold ? foldGroups(ranking.hits) : ranking.hits;
-      const remainingHits =
-        position === undefined ? hits : hits.filter((hit) => compareByRank(position, hit) < 0);
-      const page = remainingHits.slice(0, limit);
-      const lastHit = remainingHits.length > limit ? page.at(-1) : undefined;
+      const remainingSearch = ranking.remainingSearch && { ...ranking.remainingSearch, shouldFold };
+      const { page, next } =
+        position?.rest === undefined
+          ? selectFused(hits, position?.lastHit, limit, remainingSearch !== undefined)
+          : await rankRemaining(remainingSearch, ranking, position.rest.start, limit);
       return {
         items: await presentHits(
           page,
           { ...filters, shouldFold },
           isMarked ? ranking.matcher : undefined,
         ),
-        total: { value: hits.length, relation: ranking.isLowerBound ? 'gte' : 'eq' },
+        total: {
+          value: Math.max(hits.length, shouldFold ? 0 : ranking.matchCount),
+          relation: ranking.isLowerBound ? 'gte' : 'eq',
+        },
         currency,
         ...(Object.keys(understood).length > 0 && { understood }),
         next_cursor:
-          lastHit === undefined
-            ? null
-            : cursor.write({ rank: lastHit.rank, id: lastHit.id, newestId }),
+          next === undefined ? null : cursor.write({ ...next, newestId: ranking.newestId }),
       };
     },
 
@@ -275,6 +301,22 @@ function fuseRankings(
   return [...fusedHits.values()].toSorted(compareByRank);
 }
 
+/** Returns the page of fused hits after a hit. The remaining matches follow the last page, if there are any. */
+function selectFused(
+  hits: readonly Hit[],
+  lastShown: Omit<Hit, 'group'> | undefined,
+  limit: number,
+  hasRemaining: boolean,
+): HybridPage {
+  const remainingHits =
+    lastShown === undefined ? hits : hits.filter((hit) => compareByRank(lastShown, hit) < 0);
+  const page = remainingHits.slice(0, limit);
+  const lastHit = page.at(-1);
+  if (remainingHits.length > limit && lastHit !== undefined)
+    return { page, next: { lastHit: { rank: lastHit.rank, id: lastHit.id } } };
+  return { page, next: hasRemaining ? { rest: {} } : undefined };
+}
+
 /** Removes all hits of each group of likely duplicates except the first. */
 function foldGroups<FoundHit extends { group: number | null }>(
   hits: readonly FoundHit[],
@@ -293,28 +335,41 @@ const hitSchema = Type.Object(
   { rank: Type.Number({ minimum: 0, maximum: 1e30 }), id: idSchema },
   { additionalProperties: false },
 );
-const createFulltextCursor = defineSearchCursor(
-  Type.Object(
-    {
-      block: Type.Object(
-        {
-          part: choice(['all', 'title', 'rest']),
-          firstId: idSchema,
-          lastId: idSchema,
-          newestId: idSchema,
-          countBefore: idSchema,
-        },
-        { additionalProperties: false },
-      ),
-      lastHit: Type.Optional(hitSchema),
-    },
-    { additionalProperties: false },
-  ),
+const positionSchema = Type.Object(
+  {
+    block: Type.Object(
+      {
+        part: choice(['all', 'title', 'rest']),
+        firstId: idSchema,
+        lastId: idSchema,
+        newestId: idSchema,
+        countBefore: idSchema,
+      },
+      { additionalProperties: false },
+    ),
+    lastHit: Type.Optional(hitSchema),
+  },
+  { additionalProperties: false },
 );
-/** `newestId` excludes newer listings, which would shift the ranks of later pages. */
-const createHybridCursor = defineSearchCursor(
-  Type.Object({ ...hitSchema.properties, newestId: idSchema }, { additionalProperties: false }),
+const createFulltextCursor = defineSearchCursor(positionSchema);
+
+/**
+ * Position after a fused hit, or among the remaining matches. `newestId` excludes newer listings, which would shift the
+ * ranks of later pages.
+ */
+const hybridPositionSchema = Type.Object(
+  {
+    newestId: idSchema,
+    lastHit: Type.Optional(hitSchema),
+    rest: Type.Optional(
+      Type.Object({ start: Type.Optional(positionSchema) }, { additionalProperties: false }),
+    ),
+  },
+  { additionalProperties: false },
 );
+type HybridPosition = Omit<Static<typeof hybridPositionSchema>, 'newestId'>;
+type HybridPage = { page: Hit[]; next: HybridPosition | undefined };
+const createHybridCursor = defineSearchCursor(hybridPositionSchema);
 
 /** Returns the parts of a search by words, with the query normalized. */
 function readRequest(request: FulltextSearchRequest) {

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely';
 import type { Tables } from '../tables.ts';
 import type { ResolvedFilters } from './filters.ts';
 import type { TermGroup } from './query-analysis.ts';
-import { type Hit, rankPage } from './ranking.ts';
+import { type RankedPage, rankPage, type WordQuery } from './ranking.ts';
 import { expandUnknownWords, type WeightedGroup } from './vocabulary.ts';
 import { createStemQuery } from './word-queries.ts';
 
@@ -11,17 +11,23 @@ const MIN_HITS = 20;
 /** Number of words of a query that count, the rarest ones. */
 const MAX_GROUPS = 8;
 
+type StemHits = Pick<RankedPage, 'hits' | 'matchCount'> & {
+  groups: WeightedGroup[];
+  /** Undefined if the query has no words. */
+  words: WordQuery | undefined;
+};
+
 /**
  * Finds the best listings by the stems, synonyms and facts of a query. If few have all its words, listings follow that
  * lack some.
  * @param options.maxId Excludes listings with a larger ID.
- * @returns The hits, best first, and the words of the query as they were looked up.
+ * @returns The best hits, the words of the query as they were looked up, and the query that found the hits.
  */
 export async function searchByStems(
   db: Kysely<Tables>,
   queryGroups: readonly TermGroup[],
   options: { filters: ResolvedFilters; limit: number; maxId?: number | undefined },
-): Promise<{ hits: Hit[]; groups: WeightedGroup[] }> {
+): Promise<StemHits> {
   const { filters, limit, maxId } = options;
   const expandedGroups = await expandUnknownWords(db, queryGroups);
   const wishes = expandedGroups
@@ -29,10 +35,11 @@ export async function searchByStems(
     .toSorted((a, b) => b.weight - a.weight)
     .slice(0, MAX_GROUPS);
   const groups = [...wishes, ...expandedGroups.filter(({ isPreference }) => isPreference)];
-  let hits: Hit[] = [];
-  for (let missing = 0; missing < wishes.length && hits.length < MIN_HITS; missing += 1) {
-    const search = { words: createStemQuery(groups, missing), filters };
-    ({ hits } = await rankPage(db, search, limit, undefined, maxId));
+  let result: StemHits = { hits: [], matchCount: 0, groups, words: undefined };
+  for (let missing = 0; missing < wishes.length && result.hits.length < MIN_HITS; missing += 1) {
+    const words = createStemQuery(groups, missing);
+    const page = await rankPage(db, { words, filters }, limit, undefined, maxId);
+    result = { ...page, groups, words };
   }
-  return { hits, groups };
+  return result;
 }

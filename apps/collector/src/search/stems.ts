@@ -38,6 +38,25 @@ export function stemWord(word: string): readonly string[] {
   return stems;
 }
 
+/** Endings of Ukrainian words in another case, whose stems differ: "ділянка" and "ділянці", "лінія" and "лінії". */
+const CASE_ENDINGS: readonly [ending: RegExp, ...otherEndings: string[]][] = [
+  [/ка$/u, 'ці'],
+  [/га$/u, 'зі'],
+  [/ха$/u, 'сі'],
+  [/ці$/u, 'ка'],
+  [/зі$/u, 'га'],
+  [/сі$/u, 'ха'],
+  [/і(?:я|ї|ю|єю|ям|ях|ями)$/u, 'ія', 'ії'],
+];
+
+/** Returns the stems of a normalized word of a query, also those of cases whose stem differs. */
+export function stemQueryWord(word: string): readonly string[] {
+  const [ending, ...otherEndings] = CASE_ENDINGS.find(([pattern]) => pattern.test(word)) ?? [];
+  if (ending === undefined) return stemWord(word);
+  const otherForms = otherEndings.map((other) => word.replace(ending, other));
+  return [...new Set([word, ...otherForms].flatMap(stemWord))];
+}
+
 function computeStems(word: string): string[] {
   if (/\d/.test(word)) return [word.replaceAll(/\p{L}+/gu, stemKey)];
   const stems = /\p{Script=Cyrillic}/u.test(word)

@@ -572,6 +572,29 @@ test('The hybrid search finds other forms, languages, alphabets and typos, and u
   assert.equal(nearLviv.understood.near.radius_m, 40_000);
 });
 
+test('The pages of the hybrid search have every match once', async () => {
+  const source = { source_slug: 'paged', property_type: 'apartment' };
+  const ids = await add(
+    ...Array.from({ length: 130 }, (_, index) => ({
+      ...source,
+      description: index % 2 ? 'тиха вулиця' : 'тихі вулиці',
+      ...(index < 10 && { duplicate_group: 1 }),
+    })),
+  );
+  await computeStoredStems(db, new AbortController().signal);
+  const request = { query: 'тиха вулиця', source_slug: 'paged', limit: 40 };
+  const pages = await readAllPages('hybrid', request);
+  assert.deepEqual(
+    pages.flat().toSorted((a, b) => a - b),
+    ids,
+  );
+  const { total } = await searchOk('hybrid', request);
+  assert.deepEqual(total, { value: 130, relation: 'gte' });
+  const foldedPages = await readAllPages('hybrid', { ...request, fold_duplicates: true });
+  assert.equal(new Set(foldedPages.flat()).size, 121);
+  assert.equal(foldedPages.flat().length, 121);
+});
+
 test('Listings added between pages of the hybrid search shift no page', async () => {
   const source = { source_slug: 'growing' };
   const seed = { ...source, description: 'тиха вулиця', embedding: createPointAtAngle(30) };

@@ -4863,7 +4863,7 @@ export interface components {
             items: components["schemas"]["FulltextSearchResult"][];
             total: {
                 value: number;
-                /** @description `gte`: the number is a lower bound. A full-text search returns it when it has more than about 40000 matches: these are ranked in blocks of at least 20000, which follow each other. A hybrid search returns it when one of its three rankings has 50 or more listings: no more were fused. With `fold_duplicates`, each group counts once. */
+                /** @description `gte`: the number is a lower bound. A full-text search returns it when it has more than about 40000 matches: these are ranked in blocks of at least 20000, which follow each other. A hybrid search returns it when one of its three rankings has 50 or more listings: no more are fused, and the other matches by stems follow with rank 0. With `fold_duplicates`, each group counts once. */
                 relation: "eq" | "gte";
             };
             /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
