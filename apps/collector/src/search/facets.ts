@@ -1,7 +1,14 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { selectConverted } from '../money/conversion.ts';
-import { getAncestor, getFilterName, getPlace, type PlaceKind } from '../places/gazetteer.ts';
+import {
+  findDistricts,
+  getAncestor,
+  getFilterName,
+  getPlace,
+  type Place,
+  type PlaceKind,
+} from '../places/gazetteer.ts';
 import { choice, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { filterSchemas, type SearchFilters } from './filter-schemas.ts';
@@ -17,13 +24,16 @@ import {
 /** Number of values of a facet in a response, the most frequent ones. */
 const MAX_VALUES = 50;
 
-/** Filters that each facet ignores, so that its counts show the alternatives to the chosen values. */
+/**
+ * Filters that each facet ignores, so that its counts show the alternatives to the chosen values. A facet ignores
+ * `place_ids` only if they include a place of its kinds.
+ */
 const OWN_FILTERS = {
   deal_type: ['deal_type'],
   property_type: ['property_type'],
-  city: ['city'],
-  district: ['district'],
-  region: ['region'],
+  city: ['city', 'place_ids'],
+  district: ['district', 'place_ids'],
+  region: ['region', 'place_ids'],
   source_slug: ['source_slug'],
   rooms: ['rooms_min', 'rooms_max'],
   features: [],
@@ -39,14 +49,22 @@ const OWN_HISTOGRAM_FILTERS = {
 type FacetName = keyof typeof OWN_FILTERS;
 type HistogramName = keyof typeof OWN_HISTOGRAM_FILTERS;
 
-/** SQL expression of each facet's values, which may be several for a listing. */
-const FACET_VALUES: Record<FacetName, RawBuilder<unknown>> = {
+/** Kinds of places of each facet of places, and the column with the name of an unknown place. */
+const PLACE_FACETS = {
+  city: { kinds: ['city'], key: sql`city_key` },
+  district: { kinds: ['district', 'raion'], key: sql`district_key` },
+  region: { kinds: ['region'], key: sql`null::text` },
+} as const satisfies Partial<
+  Record<FacetName, { kinds: readonly PlaceKind[]; key: RawBuilder<unknown> }>
+>;
+type PlaceFacetName = keyof typeof PLACE_FACETS;
+
+const isPlaceFacet = (name: string): name is PlaceFacetName => name in PLACE_FACETS;
+
+/** SQL expression of each other facet's values, which may be several for a listing. */
+const FACET_VALUES: Record<Exclude<FacetName, PlaceFacetName>, RawBuilder<unknown>> = {
   deal_type: sql`deal_type`,
   property_type: sql`property_type`,
-  // The gazetteer knows which of the places are cities.
-  city: sql`unnest(coalesce(place_path::text[], array['key:' || city_key]))`,
-  district: sql`unnest(place_path)::text`,
-  region: sql`unnest(place_path)::text`,
   source_slug: sql`source_slug`,
   rooms: sql`rooms::text`,
   features: sql`unnest(features)`,
@@ -75,9 +93,18 @@ export const facetSchema = Type.Object(
   {
     values: Type.Array(
       Type.Object({
-        value: Type.String({ description: 'Value for the filter.' }),
+        value: Type.String({
+          description:
+            'Value for the filter of this name. An unknown city or district has its name as listings write it.',
+        }),
         count: Type.Integer(),
-        place_id: Type.Optional(Type.Integer()),
+        place_id: Type.Optional(
+          Type.Integer({
+            description:
+              'Value for `place_ids`, which finds exactly this place: districts of several cities may have one name.',
+          }),
+        ),
+        city: Type.Optional(nullable(Type.String({ description: 'City of a district.' }))),
         region: Type.Optional(
           nullable(Type.String({ description: 'Region of a city or district.' })),
         ),
@@ -145,7 +172,7 @@ export async function countFacets(
   /** Names of the facets and histograms by the filters that they ignore. */
   const namesByIgnored = Map.groupBy(
     Object.entries({ total: [], ...OWN_FILTERS, ...OWN_HISTOGRAM_FILTERS }),
-    ([, own]) => own.filter((name) => filters[name] !== undefined).join(),
+    ([facet, own]) => own.filter((name) => isOwnFilter(facet, name, filters)).join(),
   );
   for (const [ignored, entries] of namesByIgnored) {
     const sampleName = sql.id(`sample_${samples.length}`);
@@ -163,6 +190,14 @@ export async function countFacets(
   return { ...presentCounts(rows), currency: filters.currency };
 }
 
+function isOwnFilter(facet: string, name: keyof SearchFilters, filters: ResolvedFilters): boolean {
+  if (name !== 'place_ids' || !isPlaceFacet(facet)) return filters[name] !== undefined;
+  const kinds: readonly PlaceKind[] = PLACE_FACETS[facet].kinds;
+  return (
+    filters.place_ids?.map(getPlace).some((place) => place && kinds.includes(place.kind)) === true
+  );
+}
+
 function omitFilters(filters: ResolvedFilters, names: readonly string[]): ResolvedFilters {
   return Object.fromEntries(Object.entries(filters).filter(([name]) => !names.includes(name)));
 }
@@ -174,8 +209,15 @@ function selectCounts(
   { conversion }: ResolvedFilters,
 ): RawBuilder<unknown> {
   if (name === 'total') return sql`select 'total' as name, null as value, count(*) from ${sample}`;
+  if (isPlaceFacet(name)) {
+    const columns = sql`place_path, ${PLACE_FACETS[name].key}`;
+    return sql`select ${name} as name, jsonb_build_array(${columns})::text as value, count(*) from ${sample}
+      group by ${columns}`;
+  }
   const value =
-    name in FACET_VALUES ? FACET_VALUES[name as FacetName] : selectBucket(name, conversion);
+    name in FACET_VALUES
+      ? FACET_VALUES[name as keyof typeof FACET_VALUES]
+      : selectBucket(name, conversion);
   return sql`select ${name} as name, value, count(*) from (select ${value} as value from ${sample}) as listed
     where value is not null group by value`;
 }
@@ -197,7 +239,10 @@ function presentCounts(
   );
   const getRelation = (name: string) => (boundedNames.has(name) ? 'gte' : 'eq');
   const facets = Object.keys(OWN_FILTERS).map((name) => {
-    const values = presentValues(name as FacetName, rowsByName.get(name) ?? []);
+    const facetRows = rowsByName.get(name) ?? [];
+    const values = isPlaceFacet(name)
+      ? presentPlaces(name, facetRows)
+      : facetRows.map(({ value, count }) => ({ value, count }));
     return [name, { values: values.slice(0, MAX_VALUES), relation: getRelation(name) }];
   });
   const histograms = Object.keys(OWN_HISTOGRAM_FILTERS).map((name) => [
@@ -212,24 +257,34 @@ function presentCounts(
   };
 }
 
-const PLACE_KINDS: Partial<Record<FacetName, readonly PlaceKind[]>> = {
-  city: ['city'],
-  district: ['district', 'raion'],
-  region: ['region'],
-};
+/**
+ * Presents the values of a facet of places: the places of its kinds in the path of a listing, or the written name of a
+ * place that the gazetteer does not have.
+ */
+function presentPlaces(facet: PlaceFacetName, rows: readonly CountRow[]) {
+  const kinds: readonly PlaceKind[] = PLACE_FACETS[facet].kinds;
+  const counts = new Map<Place | string, number>();
+  for (const { value, count } of rows) {
+    const [path, key] = JSON.parse(value ?? '[]') as [path: number[] | null, key: string | null];
+    const places = (path ?? []).map(getPlace).filter((place) => place !== undefined);
+    const values: (Place | string)[] = places.filter(({ kind }) => kinds.includes(kind));
+    const hasPlace = places.some(({ kind }) => kind === facet);
+    // The name may be that of a larger place, such as a raion.
+    const isKnown = (name: string) => findDistricts(name).some((place) => places.includes(place));
+    if (key && !hasPlace && !isKnown(key)) values.push(key);
+    for (const item of values) counts.set(item, (counts.get(item) ?? 0) + count);
+  }
+  return [...counts]
+    .toSorted(([, a], [, b]) => b - a)
+    .map(([place, count]) =>
+      typeof place === 'string' ? { value: place, count } : { ...presentPlace(place), count },
+    );
+}
 
-/** Presents the values of a facet. Those of a place facet are IDs of places, and keys of unknown ones. */
-function presentValues(name: FacetName, rows: readonly CountRow[]) {
-  const kinds = PLACE_KINDS[name];
-  return rows.flatMap(({ value, count }) => {
-    if (value === null) return [];
-    if (kinds === undefined) return [{ value, count }];
-    if (value.startsWith('key:')) return [{ value: value.slice('key:'.length), count }];
-    const place = getPlace(Number(value));
-    if (place === undefined || !kinds.includes(place.kind)) return [];
-    const region = getAncestor(place, 'region')?.names.uk ?? null;
-    return [{ value: getFilterName(place), count, place_id: place.id, region }];
-  });
+function presentPlace(place: Place) {
+  const getName = (kind: PlaceKind) => getAncestor(place, kind)?.names.uk ?? null;
+  const city = place.kind === 'district' ? { city: getName('city') } : {};
+  return { value: getFilterName(place), place_id: place.id, ...city, region: getName('region') };
 }
 
 function presentBuckets(rows: readonly CountRow[]) {

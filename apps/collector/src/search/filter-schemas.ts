@@ -60,6 +60,15 @@ export const filterSchemas = {
     nameBounds,
     'Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing.',
   ),
+  place_ids: Type.Optional(
+    Type.Array(Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1 }), {
+      minItems: 1,
+      maxItems: MAX_ALTERNATIVES,
+      description:
+        'IDs of cities, districts, raions, regions or countries, as in `place_id` of facets and suggestions. A listing is in ' +
+        'one of them. An unknown ID finds nothing.',
+    }),
+  ),
   property_type: createAlternativesFilter(
     { ...nameBounds, maxLength: 100 },
     `${PROPERTY_TYPES.join(', ')}, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422.`,

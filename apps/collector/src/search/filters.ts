@@ -74,18 +74,22 @@ const PLACE_FILTERS = [
 
 /** Returns the filters by place. Each has alternative values, and names match in any spelling. */
 function listPlaceFilters(filters: ResolvedFilters): PlaceFilter[] {
-  return PLACE_FILTERS.flatMap(([name, keyColumn, findPlaces]) => {
+  const { place_ids: placeIds } = filters;
+  const filtersByName = PLACE_FILTERS.flatMap(([name, keyColumn, findPlaces]) => {
     const value = filters[name];
     if (value === undefined) return [];
     const names = [value].flat();
-    const placeIds = new Set(names.flatMap(findPlaces).map(({ id }) => id));
+    const ids = new Set(names.flatMap(findPlaces).map(({ id }) => id));
     // Listings have the full name until the upkeep has resolved their place.
     const keys = names.flatMap((placeName) => [
       createPlaceKey(placeName),
       normalizeText(placeName),
     ]);
-    return [{ placeIds: [...placeIds], keyColumn, keys: [...new Set(keys)] }];
+    return [{ placeIds: [...ids], keyColumn, keys: [...new Set(keys)] }];
   });
+  return placeIds === undefined
+    ? filtersByName
+    : [...filtersByName, { placeIds, keyColumn: undefined, keys: [] }];
 }
 
 /**

@@ -103,7 +103,7 @@ export async function rankPage(
     const { hits: blockHits, count } = ranked;
     // The planner's estimate may be wrong, and a client may forge a cursor.
     if (ranked.isTooLarge) {
-      position = { ...position, block: narrow(block) };
+      position = { block: narrow(block), lastHit: position.lastHit };
       isNarrowed = true;
       continue;
     }

@@ -32,7 +32,9 @@ export const suggestResponseSchema = Type.Object(
         text: Type.String({
           description: 'Name to show, such as that of a district with its city.',
         }),
-        place_id: nullable(Type.Integer()),
+        place_id: nullable(
+          Type.Integer({ description: 'Value for `place_ids`, which finds exactly this place.' }),
+        ),
       }),
     ),
     took_ms: durationSchema,

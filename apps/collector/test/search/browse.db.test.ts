@@ -582,6 +582,59 @@ suite('Facets and points', () => {
     assert.deepEqual([empty.facets.city.values, empty.histograms.price.buckets], [[], []]);
   });
 
+  test('Facets have unknown names as written, and each of several places of one name', async () => {
+    const source = { source_slug: 'places' };
+    const { listNames } = await addNamed({
+      village: { ...source, place: { city: 'Вигадане', address: 'Львівська область' } },
+      quarter: { ...source, place: { city: 'Львів', district: 'Вигаданий' } },
+      raion: { ...source, place: { city: 'Львів', district: 'Львівський район' } },
+      lviv: { ...source, place: { city: 'Львів', district: 'Шевченківський' } },
+      poltava: { ...source, place: { city: 'Полтава', district: 'Шевченківський' } },
+    });
+    const { facets } = await searchOk('facets', source);
+    const listShown = (name: string, { values } = facets[name]) =>
+      values
+        .map((item: { value: string; city?: string; count: number }) =>
+          [item.value, item.city, item.count].filter(Boolean).join(' '),
+        )
+        .toSorted();
+    assert.deepEqual(listShown('city'), ['Львів 3', 'Полтава 1', 'вигадане 1']);
+    assert.deepEqual(listShown('district'), [
+      'Львівський район 3',
+      'Полтавський район 1',
+      'Шевченківський Львів 1',
+      'Шевченківський Полтава 1',
+      'вигаданий 1',
+    ]);
+    assert.deepEqual(listShown('region'), ['Львівська область 4', 'Полтавська область 1']);
+    for (const [facet, { values }] of Object.entries<typeof facets.city>(facets)) {
+      for (const { value, place_id, count } of values) {
+        const filter = place_id === undefined ? { [facet]: [value] } : { place_ids: [place_id] };
+        if (!['city', 'district', 'region'].includes(facet)) continue;
+        for (const send of [post, postToLarge]) {
+          const { total } = await searchOk('browse', { ...source, ...filter }, send);
+          assert.equal(total.value, count, value);
+        }
+      }
+    }
+    // Place IDs are alternatives. Only a facet that has one of them ignores them.
+    const place_ids = [1089, 1186];
+    const found = await searchOk('browse', { ...source, place_ids });
+    assert.deepEqual(listNames(found), ['lviv', 'poltava']);
+    const narrowed = (await searchOk('facets', { ...source, place_ids })).facets;
+    assert.deepEqual(narrowed.district, facets.district);
+    assert.deepEqual(listShown('city', narrowed.city), ['Львів 1', 'Полтава 1']);
+    const { items } = await searchOk('suggest', { text: 'Шевченківський', limit: 20 });
+    const ids = items.map((item: { place_id: number }) => item.place_id);
+    assert.ok(place_ids.every((id) => ids.includes(id)));
+    assert.equal((await searchOk('browse', { place_ids: [2 ** 31 - 1] })).total.value, 0);
+    for (const wrong of [[], [0], ['1'], 5, Array.from({ length: 51 }, (_, index) => index + 1)]) {
+      const { status, body } = await post('browse', { place_ids: wrong });
+      assert.equal(status, 422);
+      assert.ok(body.errors[0].path.startsWith('body/place_ids'));
+    }
+  });
+
   test('Clusters have every listing in the box once, at any zoom', async () => {
     await added;
     const box = { south: 44, west: 22, north: 52.5, east: 40.5 };

@@ -4777,6 +4777,8 @@ export interface components {
             district?: string | string[];
             /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
             region?: string | string[];
+            /** @description IDs of cities, districts, raions, regions or countries, as in `place_id` of facets and suggestions. A listing is in one of them. An unknown ID finds nothing. */
+            place_ids?: number[];
             /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
             property_type?: string | string[];
             price_min?: number;
@@ -4912,6 +4914,8 @@ export interface components {
             district?: string | string[];
             /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
             region?: string | string[];
+            /** @description IDs of cities, districts, raions, regions or countries, as in `place_id` of facets and suggestions. A listing is in one of them. An unknown ID finds nothing. */
+            place_ids?: number[];
             /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
             property_type?: string | string[];
             price_min?: number;
@@ -5019,6 +5023,8 @@ export interface components {
             district?: string | string[];
             /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
             region?: string | string[];
+            /** @description IDs of cities, districts, raions, regions or countries, as in `place_id` of facets and suggestions. A listing is in one of them. An unknown ID finds nothing. */
+            place_ids?: number[];
             /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
             property_type?: string | string[];
             price_min?: number;
@@ -5111,6 +5117,8 @@ export interface components {
             district?: string | string[];
             /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
             region?: string | string[];
+            /** @description IDs of cities, districts, raions, regions or countries, as in `place_id` of facets and suggestions. A listing is in one of them. An unknown ID finds nothing. */
+            place_ids?: number[];
             /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
             property_type?: string | string[];
             price_min?: number;
@@ -5222,6 +5230,8 @@ export interface components {
             district?: string | string[];
             /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
             region?: string | string[];
+            /** @description IDs of cities, districts, raions, regions or countries, as in `place_id` of facets and suggestions. A listing is in one of them. An unknown ID finds nothing. */
+            place_ids?: number[];
             /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
             property_type?: string | string[];
             price_min?: number;
@@ -5275,10 +5285,12 @@ export interface components {
         Facet: {
             /** @description The 50 most frequent values. */
             values: {
-                /** @description Value for the filter. */
+                /** @description Value for the filter of this name. An unknown city or district has its name as listings write it. */
                 value: string;
                 count: number;
+                /** @description Value for `place_ids`, which finds exactly this place: districts of several cities may have one name. */
                 place_id?: number;
+                city?: string | null;
                 region?: string | null;
             }[];
             /** @description `gte`: lower bounds, counted in 20000 of the matches. */
@@ -5344,6 +5356,8 @@ export interface components {
             district?: string | string[];
             /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
             region?: string | string[];
+            /** @description IDs of cities, districts, raions, regions or countries, as in `place_id` of facets and suggestions. A listing is in one of them. An unknown ID finds nothing. */
+            place_ids?: number[];
             /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
             property_type?: string | string[];
             price_min?: number;
@@ -5744,6 +5758,17 @@ export const searchFilters = {
     "minItems": 1,
     "maxItems": 50,
     "description": "Region by any of its names, such as \"Львівська область\" or \"Львівщина\". An unknown name finds nothing. Several values are alternatives."
+  },
+  "place_ids": {
+    "type": "array",
+    "items": {
+      "type": "integer",
+      "minimum": 1,
+      "maximum": 2147483647
+    },
+    "minItems": 1,
+    "maxItems": 50,
+    "description": "IDs of cities, districts, raions, regions or countries, as in `place_id` of facets and suggestions. A listing is in one of them. An unknown ID finds nothing."
   },
   "property_type": {
     "minLength": 1,
