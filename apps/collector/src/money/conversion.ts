@@ -9,6 +9,8 @@ export type Conversion = {
   currency: string;
   /** Units of `currency` for one unit of each convertible currency, and the date of the rate. */
   factors: ReadonlyMap<string, { factor: number; date: string | undefined }>;
+  /** The latest day of all rates; undefined without one. */
+  latestDay: string | undefined;
 };
 
 /** Schema of a currency in a request. */
@@ -51,33 +53,37 @@ export function getDefaultCurrency(dealType: string | undefined): string {
 /**
  * Reads the latest rates for the conversion to a currency. Without a rate, only its own prices can be compared.
  * @param requestedPath Path of a currency that the request names. Undefined for a default currency.
+ * @param lastDay Excludes rates of later days.
  * @throws ProblemError `validation_failed` if the request names a currency without a rate.
  */
 export async function readConversion(
   db: Kysely<Tables>,
   currency: string,
   requestedPath: string | undefined,
+  lastDay?: string,
 ): Promise<Conversion> {
   const rates = new Map<string, { rate: number; date: string | undefined }>([
     [BASE_CURRENCY, { rate: 1, date: undefined }],
   ]);
-  for (const { currency: code, rate, date } of await listLatestRates(db)) {
+  for (const { currency: code, rate, date } of await listLatestRates(db, lastDay)) {
     rates.set(code, { rate, date });
   }
+  const days = [...rates.values()].flatMap(({ date }) => date ?? []);
+  const latestDay = days.toSorted().at(-1);
   const target = rates.get(currency);
   if (target === undefined && requestedPath !== undefined) {
     const message = `must be a currency with a rate: ${[...rates.keys()].toSorted().join(', ')}`;
     throw problem('validation_failed', { errors: [{ path: requestedPath, message }] });
   }
   const factors = new Map([[currency, { factor: 1, date: target?.date }]]);
-  if (target === undefined) return { currency, factors };
+  if (target === undefined) return { currency, factors, latestDay };
   for (const [code, { rate, date }] of rates) {
     if (code === currency) continue;
     // A conversion is as old as the older of its two rates.
     const [olderDate] = [date, target.date].filter((day) => day !== undefined).toSorted();
     factors.set(code, { factor: rate / target.rate, date: olderDate });
   }
-  return { currency, factors };
+  return { currency, factors, latestDay };
 }
 
 /** Returns the price of a listing in the currency of a conversion; null if it has that currency or no known one. */

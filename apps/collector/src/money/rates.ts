@@ -61,13 +61,18 @@ export async function storeStartingRates(db: Kysely<Tables>): Promise<void> {
   if (row === undefined) await storeRates(db, startingRates, 'starting_set');
 }
 
-/** Returns the latest rate of each currency except the base currency. Rates of a file precede the starting ones. */
+/**
+ * Returns the latest rate of each currency except the base currency. Rates of a file precede the starting ones.
+ * @param lastDay Excludes rates of later days, such as 2026-11-16.
+ */
 export async function listLatestRates(
   db: Kysely<Tables>,
+  lastDay = '9999-12-31',
 ): Promise<(Rate & { isStartingRate: boolean })[]> {
   const { rows } = await sql<Rate & { isStartingRate: boolean }>`
     select distinct on (currency) currency, rate, day::text as "date",
       source = 'starting_set' as "isStartingRate"
-    from currency_rates order by currency, source = 'starting_set', day desc`.execute(db);
+    from currency_rates where day::text <= ${lastDay}
+    order by currency, source = 'starting_set', day desc`.execute(db);
   return rows;
 }

@@ -100,10 +100,17 @@ type ValueOrder = {
   }[];
 };
 
-/** The last listing of a page. The value is null among the listings that lack it. */
+/**
+ * The last listing of a page. The value is null among the listings that lack it. Later rates than those of the first page
+ * would change the order of the next pages.
+ */
 const createCursor = defineSearchCursor(
   Type.Object(
-    { value: nullable(Type.Number()), id: Type.Integer({ minimum: 0, maximum: MAX_ID }) },
+    {
+      value: nullable(Type.Number()),
+      id: Type.Integer({ minimum: 0, maximum: MAX_ID }),
+      lastRateDay: Type.Optional(Type.String({ pattern: String.raw`^\d{4}-\d\d-\d\d$` })),
+    },
     { additionalProperties: false },
   ),
 );
@@ -124,7 +131,9 @@ export async function browse(
   const cursor = createCursor(requestedFilters, 'browse', sort, shouldFold);
   const position = cursor.read(cursorText);
   const needsConversion = sort.startsWith('price');
-  const filters = await resolveFilters(db, requestedFilters, { needsConversion });
+  const { lastRateDay } = position ?? {};
+  const filters = await resolveFilters(db, requestedFilters, { needsConversion, lastRateDay });
+  const latestDay = filters.conversion?.latestDay;
   const order = createOrder(sort, filters);
   const { matchCount } = await estimateListings(db, whereFilters(filters));
   const source = createSource(filters, matchCount <= MAX_COUNTED_MATCHES);
@@ -143,7 +152,7 @@ export async function browse(
       relation: total > MAX_COUNTED_MATCHES ? 'gte' : 'eq',
     },
     currency: filters.currency,
-    next_cursor: last === undefined ? null : cursor.write({ value: last.value, id: last.id }),
+    next_cursor: last === undefined ? null : cursor.write({ ...last, lastRateDay: latestDay }),
   };
 }
 

@@ -94,12 +94,16 @@ function listPlaceFilters(filters: ResolvedFilters): PlaceFilter[] {
 
 /**
  * Resolves the property types and the currency of filters.
+ * @param options.lastRateDay Excludes rates of later days.
  * @throws ProblemError `validation_failed` with each empty range, an unknown property type, or a currency without a rate.
  */
 export async function resolveFilters(
   db: Kysely<Tables>,
   filters: SearchFilters,
-  { needsConversion = false }: { needsConversion?: boolean } = {},
+  {
+    needsConversion = false,
+    lastRateDay,
+  }: { needsConversion?: boolean; lastRateDay?: string | undefined } = {},
 ): Promise<ResolvedFilters & { currency: string }> {
   const errors = listRangeErrors(filters);
   const types = filters.property_type === undefined ? [] : [filters.property_type].flat();
@@ -120,7 +124,7 @@ export async function resolveFilters(
     currency,
     property_type:
       types.length === 0 ? undefined : propertyTypes.filter((type) => type !== undefined),
-    ...(isConverted && { conversion: await readConversion(db, currency, path) }),
+    ...(isConverted && { conversion: await readConversion(db, currency, path, lastRateDay) }),
   };
 }
 

@@ -918,6 +918,24 @@ test('Invalid parameters are rejected with their path, and hostile texts find no
   }
 });
 
+test('Pages by price keep the rates of the first page', async () => {
+  const source = { source_slug: 'rates' };
+  const { idsByName } = await addNamed({
+    cheap: { ...source, price: 1000 },
+    dollars: { ...source, price: 30, currency: 'USD' },
+    dear: { ...source, price: 1300 },
+  });
+  const { cheap, dollars, dear } = idsByName;
+  const search = { ...source, currency: 'UAH', sort: 'price_asc', limit: 1 };
+  const pages = await readAllPages(search, post, () =>
+    storeRates(db, [{ date: '2026-11-21', currency: 'USD', rate: 50 }]),
+  );
+  assert.deepEqual(pages, [[cheap], [dollars], [dear]]);
+  const newPages = await readAllPages(search);
+  await db.deleteFrom('currency_rates').where('rate', '=', 50).execute();
+  assert.deepEqual(newPages, [[cheap], [dear], [dollars]]);
+});
+
 suite('The index of listings', () => {
   const INDEX_COLUMNS = `id, is_live, source_slug, deal_type, property_type, place_path, city_key, district_key, price, currency,
     price_per_m2, area_total, rooms, floor, floors_total, features, latitude, longitude, duplicate_group, created_at, words`;
