@@ -29,13 +29,18 @@ test('Each route requires its scope if API keys are required', async () => {
   const ingest = await createHeaders('ingest');
   const search = await createHeaders('search');
   const admin = await createHeaders('admin');
-  const callsByScope = {
-    ingest: (headers: Record<string, string>) =>
-      collector.post('/api/v1/ingest', createPayload(), headers),
-    search: (headers: Record<string, string>) => collector.get('/api/v1/listings/1', headers),
-    admin: (headers: Record<string, string>) => collector.get('/api/v1/admin/queue', headers),
-  };
-  for (const [scope, call] of Object.entries(callsByScope)) {
+  type Call = (headers: Record<string, string>) => Promise<{ status: number }>;
+  const calls: [scope: Scope, call: Call][] = [
+    ['ingest', (headers) => collector.post('/api/v1/ingest', createPayload(), headers)],
+    ['search', (headers) => collector.get('/api/v1/listings/1', headers)],
+    ['admin', (headers) => collector.get('/api/v1/admin/queue', headers)],
+    [
+      'admin',
+      (headers) => collector.put('/api/v1/listings/1/duplicates/2', { verdict: 'same' }, headers),
+    ],
+    ['admin', (headers) => collector.delete('/api/v1/listings/1/duplicates/2', headers)],
+  ];
+  for (const [scope, call] of calls) {
     assert.equal((await call({})).status, 401, scope);
     for (const [name, headers] of Object.entries({ ingest, search, admin })) {
       const isAllowed = (await call(headers)).status !== 403;

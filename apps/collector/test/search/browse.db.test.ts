@@ -936,6 +936,41 @@ test('Pages by price keep the rates of the first page', async () => {
   assert.deepEqual(newPages, [[cheap], [dear], [dollars]]);
 });
 
+test('More matches than are counted have a lower bound as total', async () => {
+  // Only the index is filled: totals do not read the listings themselves.
+  const firstId = 2 ** 40;
+  await pool.query(
+    `insert into listing_index (id, is_live, source_slug, features, latitude, longitude, created_at, words)
+     select $1::bigint + number, true, 'many', '{}', 49.8, 24, now(), to_tsvector('simple', 'багато')
+     from generate_series(1, 20001) as number`,
+    [firstId],
+  );
+  const search = {
+    source_slug: 'many',
+    bounding_box: { south: 49, west: 23, north: 50, east: 25 },
+  };
+  const expected = { value: 20_000, relation: 'gte' };
+  for (const send of [post, postToLarge]) {
+    for (const [kind, body] of [
+      ['browse', search],
+      ['facets', search],
+      ['facets', { ...search, query: 'багато' }],
+      ['points', { ...search, zoom: 8 }],
+    ] as const) {
+      assert.deepEqual((await searchOk(kind, body, send)).total, expected, kind);
+    }
+  }
+  const { facets, histograms } = await searchOk('facets', search);
+  assert.equal(histograms.price.relation, 'gte');
+  assert.deepEqual(facets.source_slug, {
+    values: [{ value: 'many', count: 20_000 }],
+    relation: 'gte',
+  });
+  const { total } = await searchOk('fulltext', { query: 'багато' });
+  assert.deepEqual(total, { value: 20_001, relation: 'eq' });
+  await pool.query('delete from listing_index where id > $1', [firstId]);
+});
+
 suite('The index of listings', () => {
   const INDEX_COLUMNS = `id, is_live, source_slug, deal_type, property_type, place_path, city_key, district_key, price, currency,
     price_per_m2, area_total, rooms, floor, floors_total, features, latitude, longitude, duplicate_group, created_at, words`;
