@@ -71,9 +71,9 @@ const FACET_VALUES: Record<Exclude<FacetName, PlaceFacetName>, RawBuilder<unknow
   has_images: sql`(image_count > 0)::text`,
 };
 
-/** Preferred numbers of a decade (ISO 3, R10, rounded): the bounds of histograms. */
+/** Preferred numbers of a decade (ISO 3, R10, rounded): the bounds of histograms, up to 8e17. */
 const DECADE = [1, 1.25, 1.6, 2, 2.5, 3.2, 4, 5, 6.3, 8];
-const HISTOGRAM_BOUNDS = Array.from({ length: 13 }, (_, exponent) => 10 ** exponent).flatMap(
+const HISTOGRAM_BOUNDS = Array.from({ length: 18 }, (_, exponent) => 10 ** exponent).flatMap(
   (power) => DECADE.map((number) => Number((number * power).toPrecision(3))),
 );
 
@@ -297,7 +297,7 @@ function presentBuckets(rows: readonly CountRow[]) {
       const bucket = first + index;
       return {
         from: HISTOGRAM_BOUNDS[bucket - 1] ?? 0,
-        to: HISTOGRAM_BOUNDS[bucket] ?? 1e14,
+        to: HISTOGRAM_BOUNDS[bucket] ?? Number.MAX_VALUE,
         count: counts.get(bucket) ?? 0,
       };
     },
