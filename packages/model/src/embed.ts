@@ -12,8 +12,8 @@ export type EmbedOptions = {
   observe?: Observer | undefined;
 };
 
-/** Maximum number of texts per request, which OpenAI, Ollama, vLLM and llama.cpp accept. */
-export const MAX_TEXTS_PER_REQUEST = 64;
+/** Maximum number of texts per request, which all servers accept: that of text-embeddings-inference takes 32. */
+export const MAX_TEXTS_PER_REQUEST = 32;
 
 /**
  * Embeds texts in batches of `MAX_TEXTS_PER_REQUEST`, one after another. Each batch has separate attempts and a

@@ -40,7 +40,7 @@ suite('embedding', () => {
     assert.deepEqual((await client.embed(['a', 'b'])).vectors, [one, two]);
   });
 
-  test('Many texts are embedded in batches of 64, each with separate attempts', async (t) => {
+  test('Many texts are embedded in batches of 32, each with separate attempts', async (t) => {
     const texts = Array.from({ length: 150 }, (_, index) => String(index));
     const sizes: number[] = [];
     let failureCount = 0;
@@ -58,13 +58,13 @@ suite('embedding', () => {
       },
     ]);
     const { vectors, usage } = await client.embed(texts);
-    assert.deepEqual(sizes, [64, 64, 22]);
+    assert.deepEqual(sizes, [32, 32, 32, 32, 22]);
     assert.deepEqual(
       vectors.map(([first]) => first),
       texts.map(Number),
     );
-    assert.equal(server.requests.length, 9);
-    assert.deepEqual(usage, { calls: 9, inputTokens: 24, outputTokens: null });
+    assert.equal(server.requests.length, 15);
+    assert.deepEqual(usage, { calls: 15, inputTokens: 40, outputTokens: null });
   });
 });
 

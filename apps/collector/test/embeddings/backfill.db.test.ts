@@ -58,7 +58,7 @@ beforeEach(async () => {
   assert.deepEqual(report.failed, []);
 });
 
-test('All listings are embedded again for another model, 64 in a request', async () => {
+test('All listings are embedded again for another model, 32 in a request', async () => {
   const model = createRenamedModel();
   const progress: number[] = [];
   const report = await backfill(model, {
@@ -69,8 +69,8 @@ test('All listings are embedded again for another model, 64 in a request', async
   });
   const counts = { checked: LISTING_COUNT, outdated: LISTING_COUNT, embedded: LISTING_COUNT };
   assert.deepEqual(report, { ...counts, changed: 0, failed: [] });
-  assert.deepEqual(model.batchSizes, [64, 64, 22]);
-  assert.deepEqual(progress, [64, 128, 150, 150]);
+  assert.deepEqual(model.batchSizes, [32, 32, 32, 32, 22]);
+  assert.deepEqual(progress, [32, 64, 96, 128, 150, 150]);
   assert.equal(await countEmbeddings('renamed'), LISTING_COUNT);
   const secondModel = createRenamedModel();
   assert.equal((await backfill(secondModel)).outdated, 0);
@@ -176,7 +176,7 @@ for (const [title, code, endRun] of [
 test('A failed server, or a model that rejects a plain text too, ends the run', async () => {
   for (const [code, requestCount] of [
     ['MODEL_UNREACHABLE', 1],
-    ['MODEL_REJECTED', 66],
+    ['MODEL_REJECTED', 34],
   ] as const) {
     const model = createRenamedModel(() => {
       throw new ModelError(code, 'no');

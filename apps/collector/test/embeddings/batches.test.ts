@@ -51,12 +51,12 @@ test('A separate text has a separate request', async () => {
   await assert.rejects(embedWithFailure(separateRequest), /it failed/);
 });
 
-test('A request has at most 64 texts, and a limit of bytes that one text may exceed', async () => {
+test('A request has at most 32 texts, and a limit of bytes that one text may exceed', async () => {
   const model = createModel();
   const embedText = createBatchingEmbedder(model);
   await Promise.all(Array.from({ length: 150 }, () => embedText(createRequest('a'))));
   const sizes = model.requestedTexts.map((texts) => texts.length);
-  assert.deepEqual(sizes, [64, 64, 22]);
+  assert.deepEqual(sizes, [32, 32, 32, 32, 22]);
   const texts = ['aaa', 'bbb', 'йо', 'cc', 'ddddddddd', 'e'];
   const batches = splitBySize(texts, (text) => Buffer.byteLength(text), 6);
   assert.deepEqual(batches, [['aaa', 'bbb'], ['йо', 'cc'], ['ddddddddd'], ['e']]);
