@@ -23,7 +23,7 @@ export type ModelBackend = {
   /** Vision model. Undefined if `MODEL_VISION=off`. */
   vision: LanguageModelV4 | undefined;
   embedding: EmbeddingModelV4;
-  /** Server for each use. Uses with the URL and key of the chat share its object. */
+  /** Server for each use. Uses with the same URL and key share its object. */
   addresses: Record<CallKind, Lane<unknown>['address']>;
   health(signal: AbortSignal): Promise<ModelHealth>;
   close(): Promise<void>;

@@ -44,7 +44,7 @@ export type ServerAddress = {
 };
 
 /**
- * Returns the server for each use in `openai` mode. Uses with the URL and key of the chat share its object.
+ * Returns the server for each use in `openai` mode. Uses with the same URL and key share its object.
  * @throws ModelError MODEL_MISCONFIGURED with the name of an invalid variable, without its value.
  */
 export function resolveServers(options: ModelClientOptions): Record<CallKind, ServerAddress> {
@@ -52,12 +52,17 @@ export function resolveServers(options: ModelClientOptions): Record<CallKind, Se
     baseUrl: 'MODEL_BASE_URL',
     apiKey: 'MODEL_API_KEY',
   });
+  const servers = [chat];
   const resolveUse = (use: 'VISION' | 'EMBEDDING', baseUrl?: string, apiKey?: string) => {
     const address = checkAddress(baseUrl || options.baseUrl, apiKey || options.apiKey, {
       baseUrl: baseUrl ? `MODEL_${use}_BASE_URL` : 'MODEL_BASE_URL',
       apiKey: apiKey ? `MODEL_${use}_API_KEY` : 'MODEL_API_KEY',
     });
-    return address.baseUrl === chat.baseUrl && address.apiKey === chat.apiKey ? chat : address;
+    const isSame = (server: ServerAddress) =>
+      server.baseUrl === address.baseUrl && server.apiKey === address.apiKey;
+    const server = servers.find(isSame) ?? address;
+    servers.push(server);
+    return server;
   };
   const vision = resolveUse('VISION', options.visionBaseUrl, options.visionApiKey);
   const embedding = resolveUse('EMBEDDING', options.embeddingBaseUrl, options.embeddingApiKey);

@@ -247,6 +247,14 @@ suite('separate servers', () => {
     assert.match((await client.health()).detail ?? '', /Loading model/);
   });
 
+  test('One server for images and embeddings is opened once', async (t) => {
+    const { baseUrl, requests } = await startScriptedServer(t, { body: { data: [] } });
+    const options = { visionBaseUrl: baseUrl, embeddingBaseUrl: `${baseUrl}/` };
+    const { client } = await startScene(t, [{ body: { data: [] } }], options);
+    assert.equal((await client.health()).status, 'ok');
+    assert.equal(requests.length, 1);
+  });
+
   const failures: [
     name: string,
     answer: ScriptedResponse,
