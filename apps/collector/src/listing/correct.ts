@@ -21,7 +21,7 @@ import {
   type Corrections,
   revertCorrections,
 } from './corrections.ts';
-import { FIELD_NAMES, getEmptyValue, getField, mapFields } from './fields.ts';
+import { FIELD_NAMES, getEmptyValue, getField, isFact, mapFields } from './fields.ts';
 import { joinSameListing } from './listing.ts';
 import { PROPERTY_TYPES } from './property-types.ts';
 import { getProvider, type Origins, type Provenance } from './provenance.ts';
@@ -30,7 +30,7 @@ import { formatStems } from '../search/listing-stems.ts';
 /** Fields that determine the place of a listing. */
 const PLACE_FIELDS = ['city', 'district', 'address', 'title'] as const;
 
-const FACT_FIELDS = FIELD_NAMES.filter((name) => getField(name).provider !== 'source');
+const FACT_FIELDS = FIELD_NAMES.filter(isFact);
 
 type Values = Readonly<Partial<Record<string, unknown>>>;
 type CorrectionRequest = Static<typeof correctionRequestSchema>;

@@ -1,12 +1,21 @@
 import { type Static, Type } from 'typebox';
 import { createNameSchema, nullable } from '../schemas.ts';
-import { getField, mapFields, MODEL_FIELDS, type ModelField } from './fields.ts';
+import {
+  FIELD_NAMES,
+  type FieldName,
+  getField,
+  isCoordinate,
+  mapFields,
+  MODEL_FIELDS,
+} from './fields.ts';
 import type { Origin, Origins } from './provenance.ts';
 
-const UNCORRECTED_FIELDS: ReadonlySet<ModelField> = new Set(['language', 'summary', 'offers']);
+const UNCORRECTED_FIELDS: ReadonlySet<FieldName> = new Set(['language', 'summary', 'offers']);
 
 /** Fields that a person may correct. */
-export const CORRECTABLE_FIELDS = MODEL_FIELDS.filter((name) => !UNCORRECTED_FIELDS.has(name));
+export const CORRECTABLE_FIELDS = [...MODEL_FIELDS, ...FIELD_NAMES.filter(isCoordinate)].filter(
+  (name) => !UNCORRECTED_FIELDS.has(name),
+);
 
 const authorSchema = Type.Object({
   api_key_id: nullable(Type.String({ description: 'Null if the collector requires no keys.' })),

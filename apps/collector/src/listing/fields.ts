@@ -379,8 +379,9 @@ type FieldNameFrom<Provider extends Field['provider']> = {
 }[FieldName];
 type PayloadField = FieldNameFrom<'source' | 'both'>;
 export type ModelField = FieldNameFrom<'model' | 'both'>;
-/** Names of the fields of a listing that its payload alone does not determine. */
-export type FactName = FieldNameFrom<'model' | 'both' | 'rule'>;
+type CoordinateName = 'latitude' | 'longitude';
+/** Names of the fields of a listing that the model, a rule or a person may provide. */
+export type FactName = FieldNameFrom<'model' | 'both' | 'rule'> | CoordinateName;
 
 /** Field value in a payload or an extraction. */
 export type FieldValue<Name extends FieldName> = Static<FieldDefinitions[Name]['value']>;
@@ -408,6 +409,11 @@ export const PAYLOAD_FIELDS = FIELD_NAMES.filter(isPayloadField);
 /** Names of the fields that only the source provides. */
 export const SOURCE_FIELDS = PAYLOAD_FIELDS.filter((name) => !isModelField(name));
 export const MODEL_FIELDS = FIELD_NAMES.filter(isModelField);
+
+export const isCoordinate = (name: FieldName): name is CoordinateName =>
+  name === 'latitude' || name === 'longitude';
+export const isFact = (name: FieldName): name is FactName =>
+  isCoordinate(name) || FIELDS[name].provider !== 'source';
 
 /** Creates an object with a value for each field. */
 export function mapFields<Name extends FieldName, Value>(

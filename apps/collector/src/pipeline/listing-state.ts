@@ -5,6 +5,7 @@ import {
   FIELD_NAMES,
   getField,
   type FieldValues,
+  isFact,
   mapFields,
 } from '../listing/fields.ts';
 import { type ValueProvider, getProvider, type Origins } from '../listing/provenance.ts';
@@ -19,8 +20,8 @@ export type ListingState = FieldValues;
 export function buildListingState(payload: Payload, facts: Facts): ListingState {
   const sources: Record<'payload' | 'facts', Partial<Record<string, unknown>>> = { payload, facts };
   const state = mapFields(FIELD_NAMES, (name) => {
-    const { provider, kind } = getField(name);
-    const value = sources[provider === 'source' ? 'payload' : 'facts'][name];
+    const { kind } = getField(name);
+    const value = sources[isFact(name) ? 'facts' : 'payload'][name];
     if (value === undefined) return getEmptyValue(name);
     // Convert to UTC: RFC 3339 allows time zone offsets that PostgreSQL rejects.
     if (typeof value === 'string' && kind === 'time') return parseTime(value).toISOString();

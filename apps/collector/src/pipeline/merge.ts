@@ -7,6 +7,7 @@ import {
   FIELD_NAMES,
   getField,
   type FieldValue,
+  isFact,
   MODEL_FIELDS,
   SOURCE_FIELDS,
 } from '../listing/fields.ts';
@@ -26,7 +27,7 @@ import { isLeapSecond, type Payload, toPlainPayload } from '../ingest/payload.ts
 import { cleanList, cleanText, normalizeText, truncateText } from '../text.ts';
 import { type ExtractionRecord, extractionPrompt } from './extraction.ts';
 
-/** Merged values of the listing fields that the model or a rule may provide. Unknown fields are absent. */
+/** Merged values of the listing fields that the model, a rule or a person may provide. Unknown fields are absent. */
 export type Facts = { [Name in FactName]?: FieldValue<Name> };
 
 type MergedFacts = { facts: Facts; origins: Origins };
@@ -118,6 +119,7 @@ export function mergeFacts(payload: Payload, extraction: Extraction): MergedFact
   const origins: Origins = {};
   for (const name of SOURCE_FIELDS) {
     if (rawPayload[name] === undefined) continue;
+    if (isFact(name)) facts[name] = rawPayload[name];
     origins[name] = traceOrigin('payload', rawPayload[name], [['plain_text', plainPayload[name]]]);
   }
   if (isLeapSecond(payload.published_at ?? '')) {

@@ -309,6 +309,8 @@ test('A correction holds against later payloads, is found at once, and can be un
     price: 62_000,
     currency: 'USD',
     floor: 3,
+    latitude: 49.8,
+    longitude: 24,
   });
   const { listing_id: id } = await processCompletely(payload);
   const path = `/api/v1/listings/${id}/corrections`;
@@ -322,7 +324,15 @@ test('A correction holds against later payloads, is found at once, and can be un
     ).embedding_text_hash;
   const hashBefore = await readHash();
   const { cursor } = (await collector.get('/api/v1/listings/changes')).json<{ cursor: string }>();
-  const set = { price: 60_000.019, city: ' Киев', property_type: 'будинок', rooms: 3, floor: null };
+  const coordinates = { latitude: 50.45, longitude: null };
+  const set = {
+    ...coordinates,
+    price: 60_000.019,
+    city: ' Киев',
+    property_type: 'будинок',
+    rooms: 3,
+    floor: null,
+  };
   const response = await collector.patch(path, { set, by: 'Olha' });
   assert.equal(response.status, 200, response.text);
   const { price } = response.json<{ corrections: Corrections }>().corrections;
@@ -330,6 +340,7 @@ test('A correction holds against later payloads, is found at once, and can be un
 
   const listing = await readListing(id);
   const corrected = {
+    ...coordinates,
     price: 60_000.02,
     city: 'Київ',
     property_type: 'house',
@@ -345,6 +356,7 @@ test('A correction holds against later payloads, is found at once, and can be un
     city: createRuleOrigin('place_name', 'person'),
     floor: { origin: 'person' },
     currency: { origin: 'payload' },
+    latitude: { origin: 'person' },
   });
   assert.notEqual(await readHash(), hashBefore, 'the embedding follows');
   const query = {
@@ -362,11 +374,18 @@ test('A correction holds against later payloads, is found at once, and can be un
 
   await processCompletely({ ...payload, price: 59_000, title: 'Нова назва' });
   assert.partialDeepStrictEqual(await readListing(id), { ...corrected, title: 'Нова назва' });
-  const undo = ['price', 'city', 'rooms', 'floor', 'property_type'];
+  const undo = ['price', 'city', 'rooms', 'floor', 'property_type', 'latitude', 'longitude'];
   const undone = await collector.patch(path, { undo });
   assert.deepEqual(undone.json(), { listing_id: id, corrections: {} });
   const { provenance, ...restored } = await readListing(id);
-  assert.partialDeepStrictEqual(restored, { price: 59_000, city: 'Львів', rooms: 2, floor: 3 });
+  assert.partialDeepStrictEqual(restored, {
+    price: 59_000,
+    city: 'Львів',
+    rooms: 2,
+    floor: 3,
+    latitude: 49.8,
+    longitude: 24,
+  });
   assert.deepEqual(provenance.fields['price'], { origin: 'payload' });
   const changes = await collector.get(`/api/v1/listings/changes?after=${cursor}`);
   assert.deepEqual(changes.json<{ items: object[] }>().items, [], 'the source changed no price');
@@ -393,6 +412,7 @@ test('A correction holds against later payloads, is found at once, and can be un
     [{}, 'body'],
     [{ by: 'Olha' }, 'body'],
     [{ set: { price: -1 } }, 'body/set/price'],
+    [{ set: { latitude: 90.1 } }, 'body/set/latitude'],
     [{ set: { title: ' ' } }, 'body/set/title'],
     [{ set: { title: 'a\0b' } }, 'body/set/title'],
     [{ set: { currency: 'QQQ' } }, 'body/set/currency'],

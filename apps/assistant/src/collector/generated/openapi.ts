@@ -1423,9 +1423,11 @@ export interface paths {
                             contact_name?: string | null;
                             phones?: string[] | null;
                             features?: string[] | null;
+                            latitude?: number | null;
+                            longitude?: number | null;
                         };
                         /** @description Fields that get the value of the payload or the model again. */
-                        undo?: ("title" | "deal_type" | "property_type" | "price" | "price_per_m2" | "currency" | "city" | "district" | "address" | "rooms" | "area_total" | "area_living" | "area_kitchen" | "floor" | "floors_total" | "year_built" | "contact_name" | "phones" | "features")[];
+                        undo?: ("title" | "deal_type" | "property_type" | "price" | "price_per_m2" | "currency" | "city" | "district" | "address" | "rooms" | "area_total" | "area_living" | "area_kitchen" | "floor" | "floors_total" | "year_built" | "contact_name" | "phones" | "features" | "latitude" | "longitude")[];
                         /** @description The person who corrects the listing, for the history. */
                         by?: string;
                     };
