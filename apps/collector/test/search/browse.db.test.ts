@@ -625,8 +625,8 @@ suite('Facets and points', () => {
     assert.deepEqual(narrowed.district, facets.district);
     assert.deepEqual(listShown('city', narrowed.city), ['Львів 1', 'Полтава 1']);
     const { items } = await searchOk('suggest', { text: 'Шевченківський', limit: 20 });
-    const ids = items.map((item: { place_id: number }) => item.place_id);
-    assert.ok(place_ids.every((id) => ids.includes(id)));
+    const ids = new Set(items.map((item: { place_id: number }) => item.place_id));
+    assert.ok(place_ids.every((id) => ids.has(id)));
     assert.equal((await searchOk('browse', { place_ids: [2 ** 31 - 1] })).total.value, 0);
     for (const wrong of [[], [0], ['1'], 5, Array.from({ length: 51 }, (_, index) => index + 1)]) {
       const { status, body } = await post('browse', { place_ids: wrong });
