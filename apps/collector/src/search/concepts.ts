@@ -1,4 +1,6 @@
+import { PROPERTY_TYPES } from '../listing/property-types.ts';
 import { normalizeText } from '../text.ts';
+import { createFactTerm } from './fact-terms.ts';
 import { STOP_WORDS, stemKey, stemQueryWord } from './stems.ts';
 import { SYNONYM_GROUPS } from './synonyms.ts';
 
@@ -14,6 +16,11 @@ export const MAX_PHRASE_WORDS = 3;
 
 export const quote = (term: string) => `'${term}'`;
 
+/** Operands that match the listings of a property type. */
+export const TYPE_OPERANDS = PROPERTY_TYPES.map((type) => quote(createFactTerm(type)));
+
+/** Concepts by their words and phrases. */
+const conceptsByText = new Map<string, Concept[]>();
 /** Concepts by the stems of their words, joined by spaces. Cyrillic words of queries have no English meaning. */
 const conceptsByKey = new Map<string, Concept[]>();
 const conceptsByCyrillicKey = new Map<string, Concept[]>();
@@ -25,7 +32,7 @@ const isCyrillic = (text: string) => /\p{Script=Cyrillic}/u.test(text);
 for (const line of SYNONYM_GROUPS) {
   const entries = line.split(' ').filter((entry) => entry !== '>');
   const concept = {
-    operands: entries.filter((entry) => !entry.startsWith('!')).flatMap(createOperands),
+    operands: entries.filter((entry) => !/^[!~]/.test(entry)).flatMap(createOperands),
     excluded: entries.flatMap((entry) => (entry.startsWith('!') ? createOperands(entry) : [])),
   };
   const [words = ''] = line.split(/ [>!]/);
@@ -35,6 +42,7 @@ for (const line of SYNONYM_GROUPS) {
       addConcept(conceptsByKey, key, concept);
       if (isCyrillic(entry)) addConcept(conceptsByCyrillicKey, key, concept);
     }
+    addConcept(conceptsByText, phrase.join(' '), concept);
     if (phrase.length === 1) conceptsByWord.push([stemKey(phrase[0] ?? ''), concept]);
   }
 }
@@ -46,7 +54,7 @@ function addConcept(concepts: Map<string, Concept[]>, key: string, concept: Conc
 }
 
 function readEntry(entry: string): string[] {
-  return entry.replace('!', '').split('_').map(normalizeText);
+  return entry.replace(/^[!~]/, '').split('_').map(normalizeText);
 }
 
 function createOperands(entry: string): string[] {
@@ -95,7 +103,10 @@ export function findConcept(words: readonly string[]): Concept & { length: numbe
   for (let length = Math.min(words.length, MAX_PHRASE_WORDS); length > 0; length -= 1) {
     const phrase = words.slice(0, length);
     const concepts = isCyrillic(phrase.join('')) ? conceptsByCyrillicKey : conceptsByKey;
-    const found = createPhraseKeys(phrase).flatMap((key) => concepts.get(key) ?? []);
+    // "Park" is not "parking", though both have one stem.
+    const found =
+      conceptsByText.get(phrase.join(' ')) ??
+      createPhraseKeys(phrase).flatMap((key) => concepts.get(key) ?? []);
     if (found.length > 0) return { length, ...merge(found) };
   }
   return { length: 0, operands: [], excluded: [] };

@@ -1,6 +1,13 @@
 import { findPlaces, type Place } from '../places/gazetteer.ts';
 import { normalizeText } from '../text.ts';
-import { createPhrases, findConcept, MAX_PHRASE_WORDS, quote } from './concepts.ts';
+import {
+  type Concept,
+  createPhrases,
+  findConcept,
+  MAX_PHRASE_WORDS,
+  quote,
+  TYPE_OPERANDS,
+} from './concepts.ts';
 import {
   createFactTerm,
   createNearAreaTerms,
@@ -26,6 +33,8 @@ export type TermGroup = {
   prefix: string | undefined;
   /** The group is no wish of its own: matches are only ranked higher. */
   isPreference?: boolean;
+  /** The group is a property type or place, which matters more than other words. */
+  isDecisive?: boolean;
 };
 
 /** Analysis of a query: its words and limits. */
@@ -174,13 +183,14 @@ function createWordGroups(
     const concept = findConcept(rest);
     const place = findPlace(rest);
     const length = Math.max(1, concept.length, place.length);
-    const { operands: synonyms, excluded } =
+    const { operands: synonyms, excluded }: Concept =
       concept.length === length ? concept : { operands: [], excluded: [] };
     const places = place.length === length ? place.places : [];
     const placeOperands = places.flatMap(createPlaceOperands);
     const stems = length === 1 ? stemQueryWord(word) : [];
     index += length;
-    const surroundings = isNear(words, index - length) ? findSurroundings(places) : undefined;
+    const surroundings =
+      synonyms.length === 0 && isNear(words, index - length) ? findSurroundings(places) : undefined;
     if (surroundings !== undefined) {
       limits.near = surroundings;
       continue;
@@ -195,6 +205,11 @@ function createWordGroups(
       operands: [...new Set([...placeOperands, ...stems.map(quote), ...synonyms])],
       excluded,
       stems: placeOperands.length + synonyms.length === 0 ? stems : [],
+      // Many words are also the name of a village.
+      isDecisive:
+        synonyms.length === 0
+          ? placeOperands.length > 0
+          : TYPE_OPERANDS.some((type) => synonyms.includes(type)),
       prefix: word === lastWord && index === words.length ? stemKey(word) : undefined,
     });
   }
@@ -211,18 +226,19 @@ function isNear(words: readonly string[], index: number): boolean {
 const RADII: readonly [minPopulation: number, radius: number][] = [
   [500_000, 40_000],
   [50_000, 20_000],
-  [0, 10_000],
+  [5000, 10_000],
 ];
 
-/** Returns the circle around the largest city among places. Undefined if none is a city. */
+/** Returns the circle around the largest city among places. Undefined if all are smaller: villages have the names of things. */
 function findSurroundings(places: readonly Place[]): QueryLimits['near'] {
   const [city] = places
     .filter(({ kind }) => kind === 'city')
     .toSorted((a, b) => (b.population ?? 0) - (a.population ?? 0));
-  if (city === undefined) return undefined;
-  const { latitude, longitude, population = 0 } = city;
-  const [, radius_m = 0] = RADII.find(([minPopulation]) => population >= minPopulation) ?? [];
-  return { latitude, longitude, radius_m };
+  const [, radius_m] =
+    RADII.find(([minPopulation]) => (city?.population ?? 0) >= minPopulation) ?? [];
+  return city && radius_m
+    ? { latitude: city.latitude, longitude: city.longitude, radius_m }
+    : undefined;
 }
 
 /** A listing may name a place in its text alone, in any language. */

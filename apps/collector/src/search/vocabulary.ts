@@ -4,10 +4,8 @@ import { FIELD_NAMES } from '../listing/fields.ts';
 import { MAX_ID } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { stemKey } from './stems.ts';
-import { PROPERTY_TYPES } from '../listing/property-types.ts';
 import { findPlacesByPrefix } from '../places/gazetteer.ts';
-import { findConceptOfWords, getConceptOfStem, quote } from './concepts.ts';
-import { createFactTerm } from './fact-terms.ts';
+import { findConceptOfWords, getConceptOfStem, quote, TYPE_OPERANDS } from './concepts.ts';
 import { listStemTerms } from './listing-stems.ts';
 import { createPlaceOperands, type TermGroup } from './query-analysis.ts';
 
@@ -47,7 +45,7 @@ const WORD_KEY_PATTERN = /^[a-z]{2,40}$/;
 
 /** Weights of a preference, and of the types and places relative to other words. */
 const PREFERENCE_WEIGHT = 1;
-const TYPE_OR_PLACE_FACTOR = 2;
+const DECISIVE_FACTOR = 2;
 
 type Candidate = { key: string; term: string };
 
@@ -97,9 +95,7 @@ export async function expandUnknownWords(
     };
     const count = Math.min(countGroup(expandedGroup, allCounts), total);
     const { text, isPreference = false } = group;
-    const factor = group.operands.some((operand) => TYPE_OR_PLACE_PATTERN.test(operand))
-      ? TYPE_OR_PLACE_FACTOR
-      : 1;
+    const factor = group.isDecisive === true ? DECISIVE_FACTOR : 1;
     const weight = factor * Math.log(1 + (total - count + 0.5) / (count + 0.5));
     return {
       text,
@@ -109,10 +105,6 @@ export async function expandUnknownWords(
     };
   });
 }
-
-const TYPE_OR_PLACE_PATTERN = RegExp(`^'@(?:place|${PROPERTY_TYPES.join('|')})`);
-
-const TYPE_OPERANDS = PROPERTY_TYPES.map((type) => quote(createFactTerm(type)));
 
 const join = (operands: readonly string[]) => operands.map((operand) => `(${operand})`).join(' | ');
 const exclude = (operands: readonly string[]) => `!(${operands.join(' | ')})`;

@@ -79,12 +79,14 @@ test('A query finds a listing by other forms, languages, letters, numbers and wi
     flat: 'Здається двокімнатна квартира на Сихові, Львів, 54,5 м², 5 поверх з 9. 12 000 грн. Тел. 067 123-45-67',
     house: 'Продам дом в Одессе у моря, 6 соток, гараж. Без комиссии',
     office: 'Office space near a metro station in Kyiv',
+    room: 'Кімната без тварин, великий парк, на території є охорона',
   };
   await add(...Object.values(texts).map((description) => ({ description })));
   const facts: Record<string, Parameters<typeof createStems>[0]> = {
     flat: { deal_type: 'rent', property_type: 'apartment', place_path: [702550], price: 12_000 },
     house: { deal_type: 'sale', property_type: 'house', place_path: [698740] },
     office: { property_type: 'commercial' },
+    room: { property_type: 'room' },
   };
   const listings = Object.fromEntries(
     Object.entries(texts).map(([name, description]) => [
@@ -124,11 +126,13 @@ test('A query finds a listing by other forms, languages, letters, numbers and wi
       'дом від власника',
     ],
     office: ['офіс метро', 'ofis', 'оффис'],
+    room: ['територія з охороною', 'large park', 'no pets'],
   };
   for (const [name, queries] of Object.entries(expected)) {
     for (const query of queries)
       assert.deepEqual(await findMatches(query, listings), [name], query);
   }
+  assert.deepEqual(await findMatches('pet friendly', listings), []);
 });
 
 test('Highlights mark the words that share a stem or a fact with the query', async () => {
