@@ -224,7 +224,7 @@ async function rankBlock(
       select id, ${words.rank} as rank, duplicate_group as "group"
       from listing_index
       where ${whereWords(words)} and ${whereFilterTerms(filters)} and ${whereInBlock(block, words)}
-      limit ${maxMatches + 1}),
+      limit ${sql.lit(maxMatches + 1)}),
     shown as materialized (select * from ${matches} as shown)
     select (select count(*)::integer from shown) as count,
       (select count(*) > ${maxMatches} from matches) as "isTooLarge", (
