@@ -181,7 +181,7 @@ describe('search', () => {
         indexBytes: 5 * 2 ** 20,
         recalls: [createRecall(recallAfter)],
       })),
-      equality: { belowBound: 5, atBound: 3, failures },
+      equality: { whole: 5, inBlocks: 3, failures },
     };
   }
 

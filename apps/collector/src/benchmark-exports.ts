@@ -14,7 +14,7 @@ export { createJobNotifier, QUEUE_CHANNEL } from './queue/notifications.ts';
 export { startWorker } from './queue/worker.ts';
 export { buildEmbeddingText } from './embeddings/text.ts';
 export { storeStartingRates } from './money/rates.ts';
-export { analyzeText, createStems } from './search/listing-stems.ts';
+export { analyzeText, createStems, STEMS_VERSION } from './search/listing-stems.ts';
 export { analyzeQuery } from './search/query-analysis.ts';
 export { createSearchService } from './search/service.ts';
 export { refreshVocabulary } from './search/vocabulary.ts';

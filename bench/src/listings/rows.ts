@@ -1,4 +1,9 @@
-import { buildSearchText, getPlaceKeys, resolveListingPlace } from '@oselya/collector/internals';
+import {
+  buildSearchText,
+  createStems,
+  getPlaceKeys,
+  resolveListingPlace,
+} from '@oselya/collector/internals';
 import { type Generator, createListing } from './listing.ts';
 import { createRandom } from './random.ts';
 import { createVectorGenerator, type VectorGenerator } from './vector.ts';
@@ -55,11 +60,11 @@ function createVector(
   return vectorGenerator.next(createRandom(seed ^ VECTOR_SEED, copyOf ?? index));
 }
 
-/** Returns a function that creates the row of the listing at the given index, as the pipeline would store it. */
+/** Returns a function that creates the row of the listing at the given index, as the pipeline would store it, and its stems. */
 export function createRowFormatter(
   generator: Generator,
   dimensions: number,
-): (index: number) => string {
+): (index: number) => { row: string; stems: string } {
   const vectorGenerator = createVectorGenerator(dimensions);
   return (index) => {
     const listing = createListing(generator, index);
@@ -76,7 +81,10 @@ export function createRowFormatter(
       embedding: `[${vector.join(',')}]`,
       embedding_model: EMBEDDING_MODEL,
     };
-    return formatRow(COLUMNS.map((column) => values[column]));
+    return {
+      row: formatRow(COLUMNS.map((column) => values[column])),
+      stems: formatRow([createStems({ ...listing, ...place })]),
+    };
   };
 }
 

@@ -12,16 +12,16 @@ import {
 export type Recall = { filter: string; share: number; questions: number; recall: number };
 
 export type Equality = {
-  /** Number of compared full-text searches with fewer matches than the bound. */
-  belowBound: number;
-  /** Number of compared full-text searches with at least as many matches as the bound. */
-  atBound: number;
+  /** Number of full-text searches that ranked all matches. */
+  whole: number;
+  /** Number of full-text searches that ranked a first block of the matches. */
+  inBlocks: number;
   /** Wrong responses. */
   failures: string[];
 };
 
 type Answer = {
-  items: { listing: { listing_id: number } }[];
+  items: { listing: { listing_id: number }; rank: number }[];
   total?: { value: number; relation: 'eq' | 'gte' };
 };
 
@@ -30,7 +30,6 @@ type SearchTarget = { url: string; exact: Exact; dimensions: number };
 /** Maximum number of results of a recall search. */
 const RECALL_LIMIT = 10;
 const RANKING_LIMIT = 20;
-const NO_BOUND = 2 ** 31 - 1;
 const SEED = 31;
 
 /**
@@ -69,30 +68,27 @@ export async function measureRecall(
 }
 
 /**
- * Compares full-text searches with exact rankings. If the matches exceed the bound, only the newest are ranked.
- * @param bound Maximum number of matches that the collector ranks.
+ * Compares full-text searches with exact rankings. Of a search with more matches than one block, the hits must be matches
+ * with exact ranks, best first, from a block of at least `minRanked` matches.
  */
 export async function checkRanking(
   { url, exact, dimensions }: SearchTarget,
-  { bound, questionsPerGroup }: { bound: number; questionsPerGroup: number },
+  { minRanked, questionsPerGroup }: { minRanked: number; questionsPerGroup: number },
 ): Promise<Equality> {
   const count = questionsPerGroup * BREADTHS.length * Object.keys(FILTERS).length;
-  const result: Equality = { belowBound: 0, atBound: 0, failures: [] };
+  const result: Equality = { whole: 0, inBlocks: 0, failures: [] };
   for (const question of createQuestions('fulltext', { count, seed: SEED, dimensions })) {
+    const { items, total } = await sendSearch(url, question, RANKING_LIMIT);
+    const isWhole = total?.relation === 'eq';
+    result[isWhole ? 'whole' : 'inBlocks'] += 1;
     const { query = '', filters } = question;
-    const newest = await exact.ranked(query, filters, { bound, limit: RANKING_LIMIT });
-    const isBelow = newest.count < bound;
-    result[isBelow ? 'belowBound' : 'atBound'] += 1;
-    const expected = isBelow
-      ? await exact.ranked(query, filters, { bound: NO_BOUND, limit: RANKING_LIMIT })
-      : newest;
-    const answer = await sendSearch(url, question, RANKING_LIMIT);
-    const total = { value: expected.count, relation: isBelow ? 'eq' : 'gte' };
-    const isSame =
-      readIds(answer).join() === expected.ids.join() &&
-      answer.total?.value === total.value &&
-      answer.total.relation === total.relation;
-    if (!isSame) {
+    const ids = isWhole ? undefined : readIds({ items });
+    const ranked = await exact.ranked(query, filters, { ids, limit: RANKING_LIMIT });
+    const hits = items.map(({ listing, rank }) => [listing.listing_id, Math.fround(rank)]);
+    const hasRightTotal = isWhole
+      ? total.value === ranked.count
+      : total !== undefined && total.value >= minRanked;
+    if (!hasRightTotal || JSON.stringify(hits) !== JSON.stringify(ranked.hits)) {
       result.failures.push(
         `${formatGroup(question)}, ${JSON.stringify(createBody(question))}: the results differ from the exact ranking`,
       );
@@ -118,6 +114,6 @@ async function sendSearch(url: string, question: Question, limit: number): Promi
   return (await response.json()) as Answer;
 }
 
-function readIds({ items }: Answer): number[] {
+function readIds({ items }: Pick<Answer, 'items'>): number[] {
   return items.map(({ listing }) => listing.listing_id);
 }

@@ -5,12 +5,15 @@ import type { Filters } from './questions.ts';
 export type Exact = AsyncDisposable & {
   /** Returns the IDs of the nearest listings, by comparing all distances. */
   nearest(vector: readonly number[], filters: Filters, limit: number): Promise<number[]>;
-  /** Ranks the newest `bound` listings with all words; returns the best IDs and the number of ranked listings. */
+  /**
+   * Ranks the listings with all words, or those of them with the given IDs.
+   * @returns The best ones with their ranks, and the number of ranked listings.
+   */
   ranked(
     words: string,
     filters: Filters,
-    options: { bound: number; limit: number },
-  ): Promise<{ ids: number[]; count: number }>;
+    options: { ids: number[] | undefined; limit: number },
+  ): Promise<{ hits: [id: number, rank: number][]; count: number }>;
   /** Returns the share of listings that match the filters and are not archived. */
   share(filters: Filters): Promise<number>;
 };
@@ -59,23 +62,19 @@ export async function openExact(databaseUrl: string): Promise<Exact> {
       );
       return rows.map(({ id }) => Number(id));
     },
-    async ranked(words, filters, { bound, limit }) {
-      const rows = await runQuery<{ ids: number[]; count: string }>(
-        `with query as (select plainto_tsquery('simple', $1) as query),
-         newest as materialized (
-           select id, search_vector from property_listings, query
-           where search_vector @@ query and {filters} order by id desc limit $2),
-         best as (
-           select id, ts_rank_cd(search_vector, query) as rank from newest, query
-           order by rank desc, id desc limit $3)
-         select (select count(*) from newest) as count,
-           coalesce((select json_agg(id order by rank desc, id desc) from best), '[]') as ids`,
+    async ranked(words, filters, { ids, limit }) {
+      const rows = await runQuery<{ id: string; rank: number; count: string }>(
+        `select id, ts_rank_cd(search_vector, query) as rank, count(*) over () as count
+         from property_listings, plainto_tsquery('simple', $1) as query
+         where search_vector @@ query and ($2::bigint[] is null or id = any ($2)) and {filters}
+         order by rank desc, id desc limit $3`,
         filters,
         words,
-        bound,
+        ids,
         limit,
       );
-      return { ids: rows[0]?.ids ?? [], count: Number(rows[0]?.count) };
+      const hits = rows.map(({ id, rank }): [number, number] => [Number(id), Math.fround(rank)]);
+      return { hits, count: Number(rows[0]?.count ?? 0) };
     },
     async share(filters) {
       const rows = await runQuery<{ share: number }>(

@@ -59,10 +59,10 @@ function createRecallGoals({ listings, recalls, churned }: Findings): Goal[] {
 }
 
 function createEqualityGoal({ listings, equality }: Findings): Goal {
-  const { belowBound, atBound, failures } = equality;
+  const { whole, inBlocks, failures } = equality;
   return {
     goal: `full-text results equal the exact ranking, ${formatNumber(listings)} listings`,
-    measured: `${belowBound + atBound - failures.length} of ${belowBound + atBound} are equal`,
+    measured: `${whole + inBlocks - failures.length} of ${whole + inBlocks} are equal`,
     isMet: failures.length === 0,
   };
 }

@@ -148,10 +148,10 @@ function formatChurnTable(findings: readonly Findings[]): string {
 }
 
 function formatRanking({ listings, equality }: Findings): string {
-  const { belowBound, atBound, failures } = equality;
+  const { whole, inBlocks, failures } = equality;
   return (
-    `${formatNumber(listings)} listings: ${belowBound} full-text searches with fewer matches than the bound were ` +
-    `compared with the ranking of all matches, and ${atBound} searches with the ranking of the newest matches. ` +
+    `${formatNumber(listings)} listings: ${whole} full-text searches were ` +
+    `compared with the ranking of all matches, and ${inBlocks} searches with the exact ranks of the hits of their first block. ` +
     `${failures.length} results differed.`
   );
 }

@@ -72,7 +72,7 @@ async function measureUnchanged(
   const target = { url: stack.url, exact, dimensions: DIMENSIONS };
   logProgress(`${listings} listings: comparing responses with exact results`);
   const questionsPerGroup = checks.rankingQuestions;
-  const equality = await checkRanking(target, { bound: MIN_RANKED_MATCHES, questionsPerGroup });
+  const equality = await checkRanking(target, { minRanked: MIN_RANKED_MATCHES, questionsPerGroup });
   await results.keep('equality', { listings, ...equality });
   const recalls = await measureRecall(target, checks.recallQuestions);
   for (const recall of recalls) await results.keep('recall', { listings, ...recall });
