@@ -423,10 +423,9 @@ create table property_listings (
 CREATE INDEX property_listings_alike ON public.property_listings USING btree (city_key, deal_type, rooms, area_total, floor, price) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_city ON public.property_listings USING btree (city_key, deal_type, price) WHERE (archived_at IS NULL);
 CREATE INDEX property_listings_duplicate_group ON public.property_listings USING btree (duplicate_group) WHERE (duplicate_group IS NOT NULL);
-CREATE INDEX property_listings_nearest ON public.property_listings USING hnsw (embedding vector_cosine_ops) WITH (ef_construction='128');
+CREATE INDEX property_listings_nearest_halves ON public.property_listings USING hnsw (((embedding)::halfvec(384)) halfvec_cosine_ops) WITH (ef_construction='128');
 CREATE INDEX property_listings_of_source ON public.property_listings USING btree (source_slug, id) INCLUDE (archived_at);
-CREATE INDEX property_listings_search ON public.property_listings USING gin (search_vector, listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)) WITH (fastupdate=off) WHERE (archived_at IS NULL);
-CREATE INDEX property_listings_search_archived ON public.property_listings USING gin (search_vector, listing_facets(id, deal_type, city_key, property_type, source_slug, price, area_total, rooms)) WITH (fastupdate=off) WHERE (archived_at IS NOT NULL);
+CREATE INDEX property_listings_search_vector ON public.property_listings USING gin (search_vector);
 CREATE INDEX property_listings_unplaced ON public.property_listings USING btree (id) WHERE (place_status IS NULL);
 CREATE INDEX property_listings_unresolved_types ON public.property_listings USING btree (id) WHERE (property_type <> ALL (ARRAY['apartment'::text, 'house'::text, 'room'::text, 'land'::text, 'commercial'::text, 'garage'::text]));
 

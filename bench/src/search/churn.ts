@@ -87,7 +87,7 @@ async function readIndexStatistics(url: string): Promise<{ deadRows: number; ind
   const [row] = await runQuery<{ deadRows: number; indexBytes: number }>(
     url,
     `select n_dead_tup::float8 as "deadRows",
-       pg_relation_size('property_listings_nearest')::float8 as "indexBytes"
+       pg_relation_size('property_listings_nearest_halves')::float8 as "indexBytes"
      from pg_stat_user_tables where relid = 'property_listings'::regclass`,
   );
   if (row === undefined) throw new Error('The server has no statistics of property_listings');

@@ -3,6 +3,7 @@ import { MAX_COPY_DISTANCE } from '../images/decode.ts';
 import { type Conversion, readConversion } from '../money/conversion.ts';
 import { BASE_CURRENCY } from '../money/rates.ts';
 import type { Tables } from '../tables.ts';
+import { computeIndexedDistance } from '../search/nearest.ts';
 
 /** Maximum area ratio of duplicates, because measurements differ slightly. Differences below 1 m² do not count. */
 export const MAX_AREA_RATIO = 1.03;
@@ -238,5 +239,5 @@ export function buildNearestQuery(
 ): RawBuilder<{ id: number; embedding_model: string | null; deal_type: string | null }> {
   return sql`
     select id, embedding_model, deal_type from property_listings
-    where archived_at is null order by embedding <=> ${vector}::vector limit ${MAX_NEIGHBOURS}`;
+    where archived_at is null order by ${computeIndexedDistance(vector)} limit ${MAX_NEIGHBOURS}`;
 }

@@ -1,12 +1,17 @@
 import { formatVector } from '@oselya/db';
-import { type ModelClient, ModelError } from '@oselya/model';
-import { type Kysely, sql, type SqlBool } from 'kysely';
+import { ModelError } from '@oselya/model';
+import { type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
 import { problem } from '../errors.ts';
 import type { Tables } from '../tables.ts';
 import { estimateListings } from './estimate.ts';
 import { type ResolvedFilters, whereFilters, whereFilterTerms } from './filters.ts';
 
-export type QueryEmbedder = Pick<ModelClient, 'embed'>;
+export type QueryEmbedder = {
+  embed: (
+    texts: readonly string[],
+    options?: { signal?: AbortSignal },
+  ) => Promise<{ vectors: number[][]; model: string }>;
+};
 
 /** Query vector in PostgreSQL syntax, and the model that created it. The model is null if unknown. */
 export type QueryVector = { vector: string; embeddingModel: string | null };
@@ -100,6 +105,15 @@ async function searchExactly(db: Kysely<Tables>, query: NearestQuery): Promise<N
 }
 
 /**
+ * Returns the distance of a row's embedding to a vector with numbers of half the size, as the vector index sorts by it.
+ * @param vector Vector in PostgreSQL syntax.
+ */
+export function computeIndexedDistance(vector: string): RawBuilder<number> {
+  const type = sql.raw(`halfvec(${vector.split(',').length})`);
+  return sql`embedding::${type} <=> ${vector}::${type}`;
+}
+
+/**
  * Searches the vector index in relaxed order, because strict order misses one near neighbour in twenty with selective
  * filters. The settings are local to the transaction. The search reads them, so PostgreSQL applies them first.
  */
@@ -120,7 +134,7 @@ async function searchIndex(
         and exists (
           select from listing_index
           where listing_index.id = property_listings.id and ${whereFilters(filters)} offset 0)
-      order by distance, id limit ${limit}) as neighbour
+      order by ${computeIndexedDistance(vector)}, id limit ${limit}) as neighbour
     order by distance, id`.execute(db);
   return rows;
 }

@@ -498,7 +498,7 @@ test('Each query for candidates uses an index, and the nearest areas come first'
   await db.transaction().execute(async (trx) => {
     await sql`set local enable_seqscan = off`.execute(trx);
     const nearest = buildNearestQuery(`[${Array(16).fill(1).join()}]`);
-    assert.deepEqual(await listIndexes(nearest, trx), ['property_listings_nearest']);
+    assert.deepEqual(await listIndexes(nearest, trx), ['property_listings_nearest_halves']);
   });
 
   const candidates = await findCandidates(db, listing);
