@@ -148,7 +148,7 @@ describe('search', () => {
   function createFindings(
     listings: number,
     p95: number,
-    { recall = 1, recallAfter = 1, failures = [] as string[] } = {},
+    { recall = 1, recallAfter = 1, rate = 60, failures = [] as string[] } = {},
   ): Findings {
     const all = { p50: p95 / 2, p95, max: p95 * 2, searches: 100 };
     const samples = [1, 2, 3].flatMap((round) =>
@@ -174,6 +174,7 @@ describe('search', () => {
       listings,
       samples,
       singleClientSamples: samples.map((sample) => ({ ...sample, clients: 1 })),
+      statementRates: samples.map(({ kind, round }) => ({ kind, listings, round, rate })),
       recalls: [createRecall(recall)],
       churned: (['changed', 'vacuumed'] as const).map((state) => ({
         state,
@@ -195,6 +196,8 @@ describe('search', () => {
     assert.equal(findMissed(createFindings(100, 40), createFindings(1000, 51)).length, 3);
     const [growth = ''] = findMissed(createFindings(100, 10), createFindings(1000, 21));
     assert.match(growth, /at most 2 × the p95/);
+    const [rate = ''] = findMissed(createFindings(100, 10, { rate: 70 }));
+    assert.match(rate, /fulltext: at least 0.8 × the rate of the same statements/);
     const [recall = ''] = findMissed(createFindings(100, 10, { recall: 0.94 }));
     assert.match(recall, /recall@10 .* filter 1 %, 100/);
     assert.deepEqual(findMissed(createFindings(100, 10, { recallAfter: 0.94 })), [
@@ -211,7 +214,7 @@ describe('search', () => {
     assert.match(text, /\| hybrid +\| +1,000 \| +30\.0 \(30\.0–30\.0\) \| +60\.0/);
     assert.match(text, /\| filter none \| +10\.0 \/ 20\.0 \| +30\.0 \/ 60\.0 \|/);
     assert.match(text, /\| 1,000 +\| +vacuumed \| +12 \| +5 \| +1\.000 \|/);
-    assert.match(text, /fulltext: p95 at most 50 ms with 1,000 listings .* not met/);
+    assert.match(text, /fulltext: p95 at most 50 ms with one client and 1,000 listings .* not met/);
   });
 });
 

@@ -1,7 +1,7 @@
 import { type Goal, evaluateRatio, createUnmeasuredGoal } from '../report.ts';
 import { orderForRound } from '../load/rounds.ts';
 import type { Context, Report } from '../suite.ts';
-import { findPgbench } from './pgbench.ts';
+import { findPgbench } from '../pgbench.ts';
 import { computeRate, formatReport } from './report.ts';
 import {
   collector,

@@ -1,31 +1,10 @@
-import { execFile } from 'node:child_process';
-import { globSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import pg from 'pg';
 import { BenchError } from '../bench-error.ts';
+import { callPgbench, type Pgbench } from '../pgbench.ts';
 import { createPayload, getSourceSlug, ID_DIGITS, SOURCES } from './payload.ts';
-
-const run = promisify(execFile);
-
-/** Command of an installed `pgbench`. */
-export type Pgbench = { command: string };
-
-/** Returns `pgbench` from PATH or from Debian's package folders; undefined if it is not installed. */
-export async function findPgbench(): Promise<Pgbench | undefined> {
-  const commands = ['pgbench', ...globSync('/usr/lib/postgresql/*/bin/pgbench').toReversed()];
-  for (const command of commands) {
-    try {
-      await run(command, ['--version']);
-      return { command };
-    } catch {
-      // This command does not exist, but the next one may.
-    }
-  }
-  return undefined;
-}
 
 /** Duration from which a run is not repeated. On a busy machine, a run of one second may complete no insertion. */
 const MAX_REPEATED_SECONDS = 60;
@@ -38,7 +17,7 @@ const MAX_REPEATED_SECONDS = 60;
  * @throws BenchError if pgbench fails or prints unexpected output.
  */
 export async function runPgbench(
-  { command }: Pgbench,
+  pgbench: Pgbench,
   options: {
     databaseUrl: string;
     clients: number;
@@ -56,8 +35,8 @@ export async function runPgbench(
     const script = join(folder, 'insert.sql');
     await writeFile(script, INSERT_SCRIPT);
     const flags = `-n -M prepared -c ${clients} -j 2 -T ${warmUpSeconds + seconds} -P 1`;
-    const { stdout, stderr } = await call(
-      command,
+    const { stdout, stderr } = await callPgbench(
+      pgbench,
       [...flags.split(' '), '-D', `payload=${PAYLOAD}`, '-f', script],
       { databaseUrl, signal },
     );
@@ -67,7 +46,7 @@ export async function runPgbench(
     }
     const insertionRate = computeInsertionRate(stderr, warmUpSeconds);
     if (insertionRate === 0 && seconds < MAX_REPEATED_SECONDS) {
-      const repeatedRun = await runPgbench({ command }, { ...options, seconds: 2 * seconds });
+      const repeatedRun = await runPgbench(pgbench, { ...options, seconds: 2 * seconds });
       return { ...repeatedRun, inserted: repeatedRun.inserted + Number(inserted) };
     }
     return { inserted: Number(inserted), insertionRate };
@@ -94,30 +73,6 @@ export function computeInsertionRate(progress: string, warmUpSeconds: number): n
     seconds += duration;
   }
   return seconds === 0 ? 0 : insertedCount / seconds;
-}
-
-/** Runs pgbench with connection settings in environment variables, because other users can read its arguments. */
-async function call(
-  command: string,
-  args: readonly string[],
-  { databaseUrl, signal }: { databaseUrl: string; signal: AbortSignal },
-): Promise<{ stdout: string; stderr: string }> {
-  const { hostname, port, username, password, pathname } = new URL(databaseUrl);
-  const env = {
-    ...process.env,
-    PGHOST: hostname,
-    PGPORT: port,
-    PGUSER: decodeURIComponent(username),
-    PGPASSWORD: decodeURIComponent(password),
-    PGDATABASE: pathname.slice(1),
-  };
-  try {
-    return await run(command, args, { env, signal });
-  } catch (error) {
-    if (signal.aborted) throw error;
-    const stderr = error instanceof Error && 'stderr' in error ? String(error.stderr) : '';
-    throw new BenchError(`pgbench failed: ${stderr.split('\n')[0]}`, { cause: error });
-  }
 }
 
 async function createSources(databaseUrl: string): Promise<void> {

@@ -2,7 +2,8 @@ import { connect, migrate } from '@oselya/db';
 import { getMigrateOptions } from '@oselya/collector/internals';
 import { startProcess } from '../process/parent.ts';
 import type { LoadGenerator, Outcome } from './load.ts';
-import { type Pgbench, runPgbench } from './pgbench.ts';
+import type { Pgbench } from '../pgbench.ts';
+import { runPgbench } from './pgbench.ts';
 import type { IngestServer, Settings } from './servers/server.ts';
 
 /** Parameters of a measurement; the database is empty. */

@@ -1,6 +1,6 @@
 import { type Goal, formatGoals, formatNumber, formatRange, formatTable } from '../report.ts';
 import type { Options } from '../options.ts';
-import { median, summarize } from '../statistics.ts';
+import { median, ratio, summarize } from '../statistics.ts';
 import { KINDS, type Kind } from './questions.ts';
 import type { Equality, Recall } from './check.ts';
 import type { ChurnResult } from './churn.ts';
@@ -22,12 +22,17 @@ export type Sample = {
 
 export type Latency = { p50: number; p95: number; max: number; searches: number };
 
+/** Number of searches per second whose statements pgbench runs, in one round. */
+export type StatementRate = Pick<Sample, 'listings' | 'kind' | 'round'> & { rate: number };
+
 /** Results for databases of one size. */
 export type Findings = {
   listings: number;
   samples: Sample[];
   /** Samples of a single client. */
   singleClientSamples: Sample[];
+  /** Rates of the same statements with as many clients as the samples; empty without pgbench. */
+  statementRates: StatementRate[];
   recalls: Recall[];
   /** Recall after changes to many listings. */
   churned: ChurnResult[];
@@ -56,6 +61,8 @@ export function formatReport(results: {
         samples: singleClientSamples,
       })),
     ),
+    '### The same statements with pgbench',
+    formatStatementTable(findings),
     ...KINDS.flatMap((kind) => [
       `### ${kind}, p50 and p95 in ms`,
       formatGroupTable(findings, kind),
@@ -86,6 +93,31 @@ function formatTimeTable(findings: readonly Pick<Findings, 'listings' | 'samples
     }),
   );
   return formatTable(head, rows);
+}
+
+function formatStatementTable(findings: readonly Findings[]): string {
+  const rows = KINDS.flatMap((kind) =>
+    findings.map((finding) => {
+      const { searchRates, statementRates } = pairRates(finding, kind);
+      const share = formatRange(ratio(searchRates, statementRates), 2);
+      return [
+        kind,
+        formatNumber(finding.listings),
+        ...[searchRates, statementRates].map((rates) => formatNumber(median(rates))),
+        share,
+      ];
+    }),
+  );
+  return formatTable(['', 'listings', 'searches/s', 'pgbench, searches/s', 'ratio'], rows);
+}
+
+/** Returns the rates of searches, and those of their statements with pgbench, of each round. */
+export function pairRates({ samples, statementRates }: Findings, kind: Kind) {
+  const isOfKind = (measurement: { kind: Kind }) => measurement.kind === kind;
+  return {
+    searchRates: samples.filter(isOfKind).map(({ searches, seconds }) => searches / seconds),
+    statementRates: statementRates.filter(isOfKind).map(({ rate }) => rate),
+  };
 }
 
 function formatGroupTable(findings: readonly Findings[], kind: Kind): string {

@@ -1,5 +1,6 @@
 import { MIN_RANKED_MATCHES } from '@oselya/collector/internals';
 import { orderForRound } from '../load/rounds.ts';
+import { findPgbench } from '../pgbench.ts';
 import { startProcess } from '../process/parent.ts';
 import { percentiles } from '../statistics.ts';
 import type { Context, Report } from '../suite.ts';
@@ -9,12 +10,18 @@ import { openExact } from './exact.ts';
 import { evaluateGoals } from './goals.ts';
 import { DIMENSIONS, openListings, type Stack, startStack } from './stack.ts';
 import type { LoadGenerator } from './load.ts';
-import { KINDS, createQuestions } from './questions.ts';
-import { type Findings, type Latency, formatReport, type Sample } from './report.ts';
+import { KINDS, createQuestions, type Question } from './questions.ts';
+import {
+  type Findings,
+  type Latency,
+  formatReport,
+  type Sample,
+  type StatementRate,
+} from './report.ts';
+import { QUESTIONS, recordStatements, repeatStatements } from './statements.ts';
 
 /** Number of concurrent clients. */
 const CLIENTS = 8;
-const QUESTIONS = 960;
 const SEED = 20_260_102;
 
 const FULL = { listings: [100_000, 1_000_000], recallQuestions: 50, rankingQuestions: 4 };
@@ -49,23 +56,46 @@ async function measureUnchanged(
   databaseUrl: string,
   { options, results, signal, logProgress }: Context,
   checks: typeof FULL,
-): Promise<Pick<Findings, 'samples' | 'singleClientSamples' | 'recalls' | 'equality'>> {
+): Promise<
+  Pick<Findings, 'samples' | 'singleClientSamples' | 'statementRates' | 'recalls' | 'equality'>
+> {
   await using scope = new AsyncDisposableStack();
   const stack = scope.use(await startStack(databaseUrl, signal));
   const load = scope.use(startProcess<LoadGenerator>(LOAD_MODULE, signal));
   const samples: Sample[] = [];
   const singleClientSamples: Sample[] = [];
+  const statementRates: StatementRate[] = [];
+  const pgbench = await findPgbench();
   for (let round = 1; round <= options.rounds; round += 1) {
     for (const kind of orderForRound(round, KINDS)) {
+      const questions = createQuestions(kind, {
+        count: QUESTIONS,
+        seed: SEED + round,
+        dimensions: DIMENSIONS,
+      });
       for (const clients of [CLIENTS, 1]) {
         const setup = { kind, round, listings, clients };
-        const sample = await measure(setup, { ...stack, load }, options.seconds);
+        const sample = await measure(setup, questions, { ...stack, load }, options.seconds);
         (clients === 1 ? singleClientSamples : samples).push(sample);
         await results.keep('sample', sample);
         const { p50, p95 } = sample.all;
         const latencies = `p50 ${p50.toFixed(1)}, p95 ${p95.toFixed(1)} ms`;
         logProgress(`${listings}, round ${round}: ${kind}, ${clients} clients: ${latencies}`);
       }
+      if (pgbench === undefined) continue;
+      const scripts = await recordStatements(databaseUrl, questions, {
+        dimensions: DIMENSIONS,
+        signal,
+      });
+      const { seconds } = options;
+      const rate = await repeatStatements(pgbench, scripts, {
+        databaseUrl,
+        clients: CLIENTS,
+        seconds,
+        signal,
+      });
+      statementRates.push({ kind, round, listings, rate });
+      await results.keep('statements', { kind, round, listings, rate });
     }
   }
   const exact = scope.use(await openExact(databaseUrl));
@@ -76,7 +106,7 @@ async function measureUnchanged(
   await results.keep('equality', { listings, ...equality });
   const recalls = await measureRecall(target, checks.recallQuestions);
   for (const recall of recalls) await results.keep('recall', { listings, ...recall });
-  return { samples, singleClientSamples, recalls, equality };
+  return { samples, singleClientSamples, statementRates, recalls, equality };
 }
 
 type Processes = Pick<Stack, 'url' | 'api'> & {
@@ -85,14 +115,10 @@ type Processes = Pick<Stack, 'url' | 'api'> & {
 
 async function measure(
   setup: Pick<Sample, 'kind' | 'round' | 'listings' | 'clients'>,
+  questions: readonly Question[],
   { url, api, load }: Processes,
   seconds: number,
 ): Promise<Sample> {
-  const questions = createQuestions(setup.kind, {
-    count: QUESTIONS,
-    seed: SEED + setup.round,
-    dimensions: DIMENSIONS,
-  });
   const runLoad = (forSeconds: number) =>
     load.call('run', { url, questions, clients: setup.clients, seconds: forSeconds });
   await runLoad(seconds * 0.4);
