@@ -19,7 +19,11 @@ export const listingColumns = [
   'updated_at',
 ] as const satisfies readonly (keyof Tables['property_listings'])[];
 
-type ListingRow = Pick<Selectable<Tables['property_listings']>, (typeof listingColumns)[number]>;
+/** Columns of a listing in responses. */
+export type ListingRow = Pick<
+  Selectable<Tables['property_listings']>,
+  (typeof listingColumns)[number]
+>;
 
 const timestampSchema = Type.String({ format: 'date-time' });
 

@@ -1,6 +1,12 @@
+import { prepared } from '@oselya/db';
 import { type Expression, type Kysely, sql, type SqlBool } from 'kysely';
 import { type Static, Type } from 'typebox';
-import { listingColumns, listingReference, presentListing } from '../listing/listing.ts';
+import {
+  listingColumns,
+  listingReference,
+  type ListingRow,
+  presentListing,
+} from '../listing/listing.ts';
 import { nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import type { ResolvedFilters } from './filters.ts';
@@ -62,17 +68,17 @@ export async function loadHits<FoundHit extends { id: number }>(
   if (foundHits.length === 0) return [];
   const { conversion, shouldFold = false, include_archived = false, condition } = options;
   const ids = foundHits.map(({ id }) => id);
-  const rows = await db
-    .selectFrom('property_listings')
-    .select(listingColumns)
-    .select(selectHitFacts(shouldFold, include_archived).as('hit'))
-    .where('id', 'in', ids)
-    .$if(condition !== undefined, (query) =>
-      query.where(
-        sql<SqlBool>`exists (select from listing_index where id = property_listings.id and ${condition})`,
-      ),
-    )
-    .execute();
+  const isMatch =
+    condition === undefined
+      ? sql`true`
+      : sql`exists (select from listing_index where id = property_listings.id and ${condition})`;
+  // Only a statement without the values of a condition has a constant text.
+  const { rows } = await sql<
+    ListingRow & { hit: HitRow }
+  >`${condition === undefined ? prepared : sql``}
+    select ${sql.join(listingColumns.map((column) => sql.ref(column)))},
+      ${selectHitFacts(shouldFold, include_archived)} as hit
+    from property_listings where id = any(${ids}::bigint[]) and ${isMatch}`.execute(db);
   const results = new Map(
     rows.map(({ hit, ...row }) => {
       const { price_before: before, ...facts } = hit;
