@@ -84,7 +84,11 @@ export async function openRetrievers(
     stems: async (query) => {
       const { groups, limits } = analyzeQuery(query);
       const filters = await resolveFilters(db, limits);
-      const { hits } = await searchByStems(db, groups, { filters, limit: LIMIT });
+      const { hits } = await searchByStems(db, groups, {
+        filters,
+        limit: LIMIT,
+        newestId: names.size,
+      });
       return listNames(hits);
     },
     meaning: async (query) => listItems(await service.similar({ query, limit: LIMIT }, signal)),

@@ -61,7 +61,6 @@ export type RankedPage = {
   /** Number of matches in the blocks up to this page. */
   matchCount: number;
   isLowerBound: boolean;
-  newestId: number;
   /** Position after the last hit. Undefined on the last page. */
   next?: Position;
 };
@@ -79,17 +78,14 @@ const MAX_BLOCK_FACTOR = 4;
 /**
  * Returns a page of the matches, ranked by cover density. At least the `MIN_RANKED_MATCHES` first matches are ranked
  * together, and every match is on some page.
- * @param start Position after the previous page.
- * @param maxId Without a start, excludes listings with a larger ID.
+ * @param options.newestId Excludes listings with a larger ID (`readNewestId`).
+ * @param options.start Position after the previous page.
  */
 export async function rankPage(
   db: Kysely<Tables>,
   search: RankedSearch,
-  limit: number,
-  start?: Position,
-  maxId?: number,
+  { limit, newestId, start }: { limit: number; newestId: number; start?: Position | undefined },
 ): Promise<RankedPage> {
-  const newestId = await readNewestId(db, start?.block.newestId ?? maxId);
   let position =
     start === undefined
       ? { block: await createFirstBlock(db, search, newestId) }
@@ -120,7 +116,7 @@ export async function rankPage(
       block.part === 'title' && block.firstId === 0
         ? await createFirstBlock(db, search, newestId, { part: 'rest', countBefore: matchCount })
         : createNextBlock(block, matchCount);
-    const result = { hits, matchCount, newestId, isLowerBound: nextBlock !== undefined };
+    const result = { hits, matchCount, isLowerBound: nextBlock !== undefined };
     hits.push(...blockHits.slice(0, missingCount));
     if (blockHits.length > missingCount)
       return { ...result, next: { block, lastHit: toPosition(hits.at(-1)) } };
@@ -158,7 +154,7 @@ async function createFirstBlock(
 }
 
 /** Reads the ID of the newest listing up to a limit. A client's cursor supplies the limit, so it may be any number. */
-async function readNewestId(db: Kysely<Tables>, maxId?: number): Promise<number> {
+export async function readNewestId(db: Kysely<Tables>, maxId?: number): Promise<number> {
   const { rows } = await sql<{ id: number }>`
     select coalesce(max(id), 0) as id from listing_index`.execute(db);
   return Math.min(rows[0]?.id ?? 0, maxId ?? Infinity);
@@ -210,10 +206,11 @@ async function rankBlock(
 ): Promise<{ hits: Hit[]; count: number; isTooLarge: boolean }> {
   const isOneBand = getBandStart(block.lastId) <= block.firstId;
   const maxMatches = isOneBand ? MAX_ID : minRankedMatches * MAX_BLOCK_FACTOR;
-  const matches = shouldFold
-    ? sql`(select distinct on (coalesce("group", -id)) * from matches
+  const shown = shouldFold
+    ? sql`materialized (
+        select distinct on (coalesce("group", -id)) * from matches
         order by coalesce("group", -id), rank desc, id desc)`
-    : sql`matches`;
+    : sql`not materialized (select * from matches)`;
   const isAfter =
     lastHit === undefined
       ? sql`true`
@@ -225,7 +222,7 @@ async function rankBlock(
       from listing_index
       where ${whereWords(words)} and ${whereFilterTerms(filters)} and ${whereInBlock(block, words)}
       limit ${sql.lit(maxMatches + 1)}),
-    shown as materialized (select * from ${matches} as shown)
+    shown as ${shown}
     select (select count(*)::integer from shown) as count,
       (select count(*) > ${maxMatches} from matches) as "isTooLarge", (
       select coalesce(json_agg(json_build_array(id, rank, "group") order by rank desc, id desc), '[]')

@@ -20,7 +20,14 @@ import {
 } from './nearest.ts';
 import { analyzeQuery, type QueryAnalysis } from './query-analysis.ts';
 import type { QueryLimits } from './query-limits.ts';
-import { compareByRank, type Hit, type Position, type RankedSearch, rankPage } from './ranking.ts';
+import {
+  compareByRank,
+  type Hit,
+  type Position,
+  type RankedSearch,
+  rankPage,
+  readNewestId,
+} from './ranking.ts';
 import {
   DEFAULT_LIMIT,
   type FulltextSearchRequest,
@@ -74,28 +81,24 @@ export function createSearchService({ db, model }: SearchDeps) {
 
   /** Ranks listings by exact words, stems and meaning, and fuses the three rankings. */
   async function rankHybrid(
-    { text, maxId }: { text: string; maxId: number | undefined },
+    { text, newestId }: { text: string; newestId: number },
     analysis: QueryAnalysis,
     filters: ResolvedFilters,
     queryVector: QueryVector,
   ) {
-    const exactSearch = { words: createExactQuery(text), filters };
     const [exact, stems, neighbours] = await Promise.all([
-      rankPage(db, exactSearch, HYBRID_DEPTH, undefined, maxId),
-      searchByStems(db, analysis.groups, { filters, limit: HYBRID_DEPTH, maxId }),
-      findNearest(db, { ...queryVector, filters, limit: HYBRID_DEPTH, newestId: maxId }),
+      rankPage(db, { words: createExactQuery(text), filters }, { limit: HYBRID_DEPTH, newestId }),
+      searchByStems(db, analysis.groups, { filters, limit: HYBRID_DEPTH, newestId }),
+      findNearest(db, { ...queryVector, filters, limit: HYBRID_DEPTH, newestId }),
     ]);
-    // A listing that was added between the queries must not appear on any page.
-    const isKnown = ({ id }: { id: number }) => id <= exact.newestId;
     const rankings = [
-      { weight: FUSION_WEIGHTS.words, hits: exact.hits.filter(isKnown) },
-      { weight: FUSION_WEIGHTS.stems, hits: stems.hits.filter(isKnown) },
-      { weight: FUSION_WEIGHTS.meaning, hits: neighbours.filter(isKnown) },
+      { weight: FUSION_WEIGHTS.words, hits: exact.hits },
+      { weight: FUSION_WEIGHTS.stems, hits: stems.hits },
+      { weight: FUSION_WEIGHTS.meaning, hits: neighbours },
     ];
     const isFused = stems.matchCount <= stems.hits.length;
     return {
       hits: fuseRankings(rankings),
-      newestId: exact.newestId,
       isLowerBound: rankings.some(({ hits }) => hits.length >= HYBRID_DEPTH),
       matcher: createStemMatcher(stems.groups),
       remainingSearch: isFused || !stems.words ? undefined : { words: stems.words, filters },
@@ -116,7 +119,7 @@ export function createSearchService({ db, model }: SearchDeps) {
     const isFused = ({ id, group }: Hit) =>
       fusedIds.has(id) || (search.shouldFold === true && group !== null && fusedGroups.has(group));
     for (let position = start; ;) {
-      const ranked = await rankPage(db, search, limit, position, newestId);
+      const ranked = await rankPage(db, search, { limit, newestId, start: position });
       const page = ranked.hits.filter((hit) => !isFused(hit)).map((hit) => ({ ...hit, rank: 0 }));
       if (ranked.next === undefined) return { page, next: undefined };
       if (page.length > 0) return { page, next: { rest: { start: ranked.next } } };
@@ -153,7 +156,12 @@ export function createSearchService({ db, model }: SearchDeps) {
       const { currency } = filters;
       if (text === '') return { ...EMPTY_PAGE, currency };
       const words = createExactQuery(text);
-      const page = await rankPage(db, { words, filters, shouldFold }, limit, position);
+      const newestId = await readNewestId(db, position?.block.newestId);
+      const page = await rankPage(
+        db,
+        { words, filters, shouldFold },
+        { limit, newestId, start: position },
+      );
       return {
         items: await presentHits(page.hits, { ...filters, shouldFold }, markedWords),
         total: { value: page.matchCount, relation: page.isLowerBound ? 'gte' : 'eq' },
@@ -181,14 +189,19 @@ export function createSearchService({ db, model }: SearchDeps) {
       const { currency } = filters;
       if (text === '') return { ...EMPTY_PAGE, currency };
       const queryVector = await embedQuery(model, request.query, signal);
-      const exact = { text, maxId: position?.newestId };
-      const ranking = await rankHybrid(exact, analysis, filters, queryVector);
+      const newestId = await readNewestId(db, position?.newestId);
+      const ranking = await rankHybrid({ text, newestId }, analysis, filters, queryVector);
       const hits = shouldFold ? foldGroups(ranking.hits) : ranking.hits;
       const remainingSearch = ranking.remainingSearch && { ...ranking.remainingSearch, shouldFold };
       const { page, next } =
         position?.rest === undefined
           ? selectFused(hits, position?.lastHit, limit, remainingSearch !== undefined)
-          : await rankRemaining(remainingSearch, ranking, position.rest.start, limit);
+          : await rankRemaining(
+              remainingSearch,
+              { hits: ranking.hits, newestId },
+              position.rest.start,
+              limit,
+            );
       return {
         items: await presentHits(
           page,
@@ -201,8 +214,7 @@ export function createSearchService({ db, model }: SearchDeps) {
         },
         currency,
         ...(Object.keys(understood).length > 0 && { understood }),
-        next_cursor:
-          next === undefined ? null : cursor.write({ ...next, newestId: ranking.newestId }),
+        next_cursor: next === undefined ? null : cursor.write({ ...next, newestId }),
       };
     },
 

@@ -20,15 +20,15 @@ type StemHits = Pick<RankedPage, 'hits' | 'matchCount'> & {
 /**
  * Finds the best listings by the stems, synonyms and facts of a query. If few have all its words, listings follow that
  * lack some.
- * @param options.maxId Excludes listings with a larger ID.
+ * @param options.newestId Excludes listings with a larger ID.
  * @returns The best hits, the words of the query as they were looked up, and the query that found the hits.
  */
 export async function searchByStems(
   db: Kysely<Tables>,
   queryGroups: readonly TermGroup[],
-  options: { filters: ResolvedFilters; limit: number; maxId?: number | undefined },
+  options: { filters: ResolvedFilters; limit: number; newestId: number },
 ): Promise<StemHits> {
-  const { filters, limit, maxId } = options;
+  const { filters, ...page } = options;
   const expandedGroups = await expandUnknownWords(db, queryGroups);
   const wishes = expandedGroups
     .filter(({ isPreference }) => !isPreference)
@@ -38,8 +38,8 @@ export async function searchByStems(
   let result: StemHits = { hits: [], matchCount: 0, groups, words: undefined };
   for (let missing = 0; missing < wishes.length && result.hits.length < MIN_HITS; missing += 1) {
     const words = createStemQuery(groups, missing);
-    const page = await rankPage(db, { words, filters }, limit, undefined, maxId);
-    result = { ...page, groups, words };
+    const ranked = await rankPage(db, { words, filters }, page);
+    result = { ...ranked, groups, words };
   }
   return result;
 }

@@ -6,7 +6,12 @@ import { sql } from 'kysely';
 import { readConversion } from '../../src/money/conversion.ts';
 import { type ResolvedFilters, whereFilters } from '../../src/search/filters.ts';
 import { findNearest } from '../../src/search/nearest.ts';
-import { rankPage, type RankedPage, type RankedSearch } from '../../src/search/ranking.ts';
+import {
+  rankPage,
+  type RankedPage,
+  type RankedSearch,
+  readNewestId,
+} from '../../src/search/ranking.ts';
 import { createExactQuery } from '../../src/search/word-queries.ts';
 import { normalizeText } from '../../src/text.ts';
 import { watchDatabase } from '@oselya/testing/database';
@@ -201,9 +206,10 @@ suite('Ranking', () => {
   /** Returns all hits in the order of the pages, and the number of matches. */
   async function readPages(search: RankedSearch, pageSize: number, maxId: number) {
     const hits: { id: number; rank: number }[] = [];
+    const newestId = await readNewestId(db, maxId);
     let page: RankedPage | undefined;
     do {
-      page = await rankPage(db, search, pageSize, page?.next, maxId);
+      page = await rankPage(db, search, { limit: pageSize, newestId, start: page?.next });
       hits.push(...page.hits.map(({ id, rank }) => ({ id, rank })));
     } while (page.next !== undefined);
     return { hits, matchCount: page.matchCount };
@@ -301,7 +307,12 @@ suite('Ranking', () => {
     } as const;
     const search = { words: createExactQuery('слово'), filters: {} };
     for (const lastId of [5000, 4e6, 4e12]) {
-      await rankPage(watchedDb, search, 1, { block: { ...block, lastId } });
+      const newestId = await readNewestId(db, block.newestId);
+      await rankPage(watchedDb, search, {
+        limit: 1,
+        newestId,
+        start: { block: { ...block, lastId } },
+      });
     }
     for (const statement of statements) {
       const termCount = statement.match(/"(band|block):/g)?.length ?? 0;
@@ -317,7 +328,7 @@ suite('Ranking', () => {
     const ids: number[] = [];
     const counts: number[] = [];
     for (let next: RankedPage['next'] = { block }; next !== undefined;) {
-      const page: RankedPage = await rankPage(db, search, 10, next);
+      const page: RankedPage = await rankPage(db, search, { limit: 10, newestId, start: next });
       ids.push(...page.hits.map(({ id }) => id));
       counts.push(page.matchCount);
       next = page.next;
@@ -342,7 +353,7 @@ suite('Ranking', () => {
         countBefore: 0,
       } as const;
       const { indexes } = await explain(trx, (explained) =>
-        rankPage(explained, search, 5, { block }),
+        rankPage(explained, search, { limit: 5, newestId, start: { block } }),
       );
       assert.ok(indexes.includes('listing_index_search'), String(indexes));
     });
