@@ -22,4 +22,4 @@ export { resolveFilters } from './search/filters.ts';
 export { searchByStems } from './search/stem-search.ts';
 export { computeStoredStems } from './search/stored-stems.ts';
 export { normalizeText } from './text.ts';
-export { MIN_RANKED_MATCHES } from './search/schemas.ts';
+export { MIN_BLOCK_MATCHES } from './search/schemas.ts';

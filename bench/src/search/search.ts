@@ -1,4 +1,4 @@
-import { MIN_RANKED_MATCHES } from '@oselya/collector/internals';
+import { MIN_BLOCK_MATCHES } from '@oselya/collector/internals';
 import { orderForRound } from '../load/rounds.ts';
 import { findPgbench } from '../pgbench.ts';
 import { startProcess } from '../process/parent.ts';
@@ -102,7 +102,7 @@ async function measureUnchanged(
   const target = { url: stack.url, exact, dimensions: DIMENSIONS };
   logProgress(`${listings} listings: comparing responses with exact results`);
   const questionsPerGroup = checks.rankingQuestions;
-  const equality = await checkRanking(target, { minRanked: MIN_RANKED_MATCHES, questionsPerGroup });
+  const equality = await checkRanking(target, { minRanked: MIN_BLOCK_MATCHES, questionsPerGroup });
   await results.keep('equality', { listings, ...equality });
   const recalls = await measureRecall(target, checks.recallQuestions);
   for (const recall of recalls) await results.keep('recall', { listings, ...recall });

@@ -10,7 +10,7 @@ import {
   whereFilterTerms,
   whereIdTerms,
 } from './filters.ts';
-import { MIN_RANKED_MATCHES } from './schemas.ts';
+import { BLOCK_SHARE, MIN_RANKED_MATCHES } from './schemas.ts';
 
 /** Listing with its rank and its group of likely duplicates. */
 export type Hit = { id: number; rank: number; group: number | null };
@@ -37,7 +37,7 @@ export type RankedSearch = {
   filters: ResolvedFilters;
   /** Shows only the best listing of each group of likely duplicates. */
   shouldFold?: boolean;
-  /** Number of matches to rank together at least; `MIN_RANKED_MATCHES` by default. */
+  /** Number of matches up to which all are ranked together; `MIN_RANKED_MATCHES` by default. */
   minRankedMatches?: number | undefined;
 };
 
@@ -68,16 +68,16 @@ export type RankedPage = {
 /** Smaller numbers, which only forged cursors have, are no `real`. */
 const MIN_RANK = 1e-30;
 
-/** Size of a block relative to the minimum, because matches are spread unevenly. */
+/** Size of a block relative to its minimum, because matches are spread unevenly. */
 const BLOCK_SIZE_FACTOR = 1.25;
-/** Estimated number of matches that are still ranked in one block, relative to the minimum. */
+/** Estimated number of matches that are still ranked in one block, relative to the minimum: the estimate may be too large. */
 export const MAX_SINGLE_BLOCK_FACTOR = 2;
 /** Number of matches that are ranked at once at most, relative to the minimum, unless they share a band of IDs. */
 const MAX_BLOCK_FACTOR = 4;
 
 /**
- * Returns a page of the matches, ranked by cover density. At least the `MIN_RANKED_MATCHES` first matches are ranked
- * together, and every match is on some page.
+ * Returns a page of the matches, ranked by cover density. Up to `MIN_RANKED_MATCHES` matches are ranked together, more in
+ * blocks, and every match is on some page.
  * @param options.newestId Excludes listings with a larger ID (`readNewestId`).
  * @param options.start Position after the previous page.
  */
@@ -145,7 +145,7 @@ async function createFirstBlock(
     countBefore,
   };
   if (matchCount <= minRankedMatches * MAX_SINGLE_BLOCK_FACTOR) return block;
-  const span = (newestId * minRankedMatches * BLOCK_SIZE_FACTOR) / matchCount;
+  const span = (newestId * minRankedMatches * BLOCK_SHARE * BLOCK_SIZE_FACTOR) / matchCount;
   const firstId = getBandStart(Math.max(0, newestId - span));
   // Few of the listings have all words in the title, so the block of these is much wider.
   return words.titleQuery === undefined || part === 'rest'
@@ -172,9 +172,10 @@ function widen(
   count: number,
   minRankedMatches = MIN_RANKED_MATCHES,
 ): Block | undefined {
-  if (count >= minRankedMatches || block.firstId === 0) return undefined;
+  const minMatches = minRankedMatches * BLOCK_SHARE;
+  if (count >= minMatches || block.firstId === 0) return undefined;
   const span = block.lastId + 1 - block.firstId;
-  const factor = Math.max(2, (minRankedMatches * BLOCK_SIZE_FACTOR) / Math.max(1, count));
+  const factor = Math.max(2, (minMatches * BLOCK_SIZE_FACTOR) / Math.max(1, count));
   return { ...block, firstId: getBandStart(Math.max(0, block.lastId + 1 - span * factor)) };
 }
 

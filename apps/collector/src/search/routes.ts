@@ -14,6 +14,7 @@ import {
   matchesRequestSchema,
   type MatchesResponse,
   matchesResponseSchema,
+  MIN_BLOCK_MATCHES,
   MIN_RANKED_MATCHES,
   type SimilarSearchRequest,
   createSimilarSearchRequestSchema,
@@ -125,7 +126,7 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
         description:
           `Ranks all matches, best first. If there are more than about ${MIN_RANKED_MATCHES * 2}, \`total.relation\` is ` +
           '`gte`, and pages go on from the best listings with all words in the title to the rest, newest first in ' +
-          `blocks of at least ${MIN_RANKED_MATCHES}.`,
+          `blocks of at least ${MIN_BLOCK_MATCHES}.`,
         body: fulltextBody,
         response: {
           200: fulltextResponse,

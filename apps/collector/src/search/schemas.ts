@@ -3,11 +3,12 @@ import { choice, nullable, MAX_ID } from '../schemas.ts';
 import { filterSchemas, STORABLE_PATTERN } from './filter-schemas.ts';
 import { hitSchemas } from './hits.ts';
 
-/**
- * Number of matches that a search ranks together at least. Ranking takes about 2 µs per match, so a word in every
- * listing of a million would take seconds.
- */
+/** Number of matches up to which a search ranks all together at least. Ranking takes 2 to 4 µs per match. */
 export const MIN_RANKED_MATCHES = 20_000;
+/** Number of matches of a block, relative to `MIN_RANKED_MATCHES`. */
+export const BLOCK_SHARE = 1 / 4;
+/** Number of matches that a block has at least if a search has more matches than can be ranked together. */
+export const MIN_BLOCK_MATCHES = MIN_RANKED_MATCHES * BLOCK_SHARE;
 
 /** Number of matches that facets, points and the total of `browse` count, and that are sorted without an index. */
 export const MAX_COUNTED_MATCHES = 20_000;
@@ -99,7 +100,7 @@ export const fulltextSearchResponseSchema = Type.Object(
       relation: choice(['eq', 'gte'], {
         description:
           '`gte`: the number is a lower bound. A full-text search returns it when it has more than about ' +
-          `${MIN_RANKED_MATCHES * 2} matches: these are ranked in blocks of at least ${MIN_RANKED_MATCHES}, which follow ` +
+          `${MIN_RANKED_MATCHES * 2} matches: these are ranked in blocks of at least ${MIN_BLOCK_MATCHES}, which follow ` +
           'each other. A hybrid search returns it when one of its three rankings has ' +
           `${HYBRID_DEPTH} or more listings: no more are fused, and the other matches by stems follow with rank 0. With \`fold_duplicates\`, each group counts once.`,
       }),

@@ -284,7 +284,7 @@ suite('Ranking', () => {
     await sql`analyze listing_index`.execute(db);
     await fc.assert(
       fc.asyncProperty(arbitraryQuery, async ([text, filters, pageSize, maxId]) => {
-        const search = { words: createExactQuery(text), filters, minRankedMatches: 5 };
+        const search = { words: createExactQuery(text), filters, minRankedMatches: 8 };
         const { hits, matchCount } = await readPages(search, pageSize, maxId);
         const expected = await rankAll(text, filters, maxId);
         const compareById = (a: { id: number }, b: { id: number }) => a.id - b.id;
@@ -323,7 +323,7 @@ suite('Ranking', () => {
   test('A cursor with a block of all matches ranks only a part of them at once', async () => {
     const [text, filters, newestId] = ['слово', {}, FIRST_NEWEST_ID + 100];
     const block = { part: 'all', firstId: 0, lastId: newestId, newestId, countBefore: 0 } as const;
-    const search = { words: createExactQuery(text), filters, minRankedMatches: 5 };
+    const search = { words: createExactQuery(text), filters, minRankedMatches: 8 };
     const expected = await rankAll(text, filters, newestId);
     const ids: number[] = [];
     const counts: number[] = [];

@@ -2106,7 +2106,7 @@ export interface paths {
         put?: never;
         /**
          * Search listings by their words
-         * @description Ranks all matches, best first. If there are more than about 40000, `total.relation` is `gte`, and pages go on from the best listings with all words in the title to the rest, newest first in blocks of at least 20000.
+         * @description Ranks all matches, best first. If there are more than about 40000, `total.relation` is `gte`, and pages go on from the best listings with all words in the title to the rest, newest first in blocks of at least 5000.
          */
         post: {
             parameters: {
@@ -4867,7 +4867,7 @@ export interface components {
             items: components["schemas"]["FulltextSearchResult"][];
             total: {
                 value: number;
-                /** @description `gte`: the number is a lower bound. A full-text search returns it when it has more than about 40000 matches: these are ranked in blocks of at least 20000, which follow each other. A hybrid search returns it when one of its three rankings has 50 or more listings: no more are fused, and the other matches by stems follow with rank 0. With `fold_duplicates`, each group counts once. */
+                /** @description `gte`: the number is a lower bound. A full-text search returns it when it has more than about 40000 matches: these are ranked in blocks of at least 5000, which follow each other. A hybrid search returns it when one of its three rankings has 50 or more listings: no more are fused, and the other matches by stems follow with rank 0. With `fold_duplicates`, each group counts once. */
                 relation: "eq" | "gte";
             };
             /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
