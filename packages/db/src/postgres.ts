@@ -22,6 +22,12 @@ export const typeParsers: pg.CustomTypesConfig = {
 /** Default time limit for a query. Without it, a query to an unreachable server would wait forever. */
 const QUERY_TIMEOUT_MS = 30_000;
 
+/**
+ * Settings of each connection. Parallel workers of a query start slower than most searches take, and occupy the cores
+ * of other searches. Searches of common words note 20,000 and more pages, for which 4 MB of memory are too small.
+ */
+const SESSION_SETTINGS = '-c max_parallel_workers_per_gather=0 -c work_mem=32MB';
+
 /** Additional time until the server cancels a statement. The client gives up first. */
 const SERVER_TIMEOUT_MARGIN_MS = 1000;
 
@@ -42,6 +48,7 @@ export function openPostgres(options: {
   const pool = new pg.Pool({
     ...connectionOptions,
     max: maxConnections,
+    options: SESSION_SETTINGS,
     idle_in_transaction_session_timeout: 60_000,
     query_timeout: queryTimeoutMs,
     statement_timeout: queryTimeoutMs + SERVER_TIMEOUT_MARGIN_MS,
