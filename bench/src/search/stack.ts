@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { getMigrateOptions } from '@oselya/collector/internals';
+import { getMigrateOptions, refreshVocabulary, type Tables } from '@oselya/collector/internals';
 import { connect, migrate } from '@oselya/db';
 import { EMBEDDING_MODEL } from '../listings/rows.ts';
 import { startProcess } from '../process/parent.ts';
@@ -67,11 +67,22 @@ export async function openListings(
     const generator = { seed: SEED };
     const load = { databaseUrl: database.url, generator, count, dimensions: DIMENSIONS };
     await loadListings({ ...load, signal, logProgress });
+    await countTerms(database.url, signal);
   }
   return database;
 }
 
 const nothingToDrop: AsyncDisposable = { [Symbol.asyncDispose]: () => Promise.resolve() };
+
+/** Counts the terms of the listings, which hybrid searches weigh words by. */
+async function countTerms(databaseUrl: string, signal: AbortSignal): Promise<void> {
+  const database = await connect<Tables>({ url: databaseUrl });
+  try {
+    await refreshVocabulary(database.db, signal, { isForced: true });
+  } finally {
+    await database.close();
+  }
+}
 
 /** Migrates the database and returns the number of its listings. */
 async function prepare(databaseUrl: string): Promise<number> {

@@ -13,6 +13,9 @@ export const MIN_BLOCK_MATCHES = MIN_RANKED_MATCHES * BLOCK_SHARE;
 /** Number of matches that facets, points and the total of `browse` count, and that are sorted without an index. */
 export const MAX_COUNTED_MATCHES = 20_000;
 
+/** Number of matches up to which the hybrid search ranks all together at least: it takes few of each ranking. */
+export const HYBRID_RANKED_MATCHES = MIN_BLOCK_MATCHES;
+
 /** Number of hits that the hybrid search takes from each of its three rankings. */
 export const HYBRID_DEPTH = 50;
 

@@ -33,6 +33,7 @@ import {
   type FulltextSearchRequest,
   type FulltextSearchResponse,
   HYBRID_DEPTH,
+  HYBRID_RANKED_MATCHES,
   type MatchesRequest,
   type MatchesResponse,
   type SimilarSearchRequest,
@@ -86,8 +87,9 @@ export function createSearchService({ db, model }: SearchDeps) {
     filters: ResolvedFilters,
     queryVector: QueryVector,
   ) {
+    const search = { filters, minRankedMatches: HYBRID_RANKED_MATCHES };
     const [exact, stems, neighbours] = await Promise.all([
-      rankPage(db, { words: createExactQuery(text), filters }, { limit: HYBRID_DEPTH, newestId }),
+      rankPage(db, { ...search, words: createExactQuery(text) }, { limit: HYBRID_DEPTH, newestId }),
       searchByStems(db, analysis.groups, { filters, limit: HYBRID_DEPTH, newestId }),
       findNearest(db, { ...queryVector, filters, limit: HYBRID_DEPTH, newestId }),
     ]);
@@ -101,7 +103,7 @@ export function createSearchService({ db, model }: SearchDeps) {
       hits: fuseRankings(rankings),
       isLowerBound: rankings.some(({ hits }) => hits.length >= HYBRID_DEPTH),
       matcher: createStemMatcher(stems.groups),
-      remainingSearch: isFused || !stems.words ? undefined : { words: stems.words, filters },
+      remainingSearch: isFused || !stems.words ? undefined : { ...search, words: stems.words },
       matchCount: stems.matchCount,
     };
   }

@@ -3,6 +3,7 @@ import type { Tables } from '../tables.ts';
 import type { ResolvedFilters } from './filters.ts';
 import type { TermGroup } from './query-analysis.ts';
 import { type RankedPage, rankPage, type WordQuery } from './ranking.ts';
+import { HYBRID_RANKED_MATCHES } from './schemas.ts';
 import { expandUnknownWords, type WeightedGroup } from './vocabulary.ts';
 import { createStemQuery } from './word-queries.ts';
 
@@ -38,7 +39,8 @@ export async function searchByStems(
   let result: StemHits = { hits: [], matchCount: 0, groups, words: undefined };
   for (let missing = 0; missing < wishes.length && result.hits.length < MIN_HITS; missing += 1) {
     const words = createStemQuery(groups, missing);
-    const ranked = await rankPage(db, { words, filters }, page);
+    const search = { words, filters, minRankedMatches: HYBRID_RANKED_MATCHES };
+    const ranked = await rankPage(db, search, page);
     result = { ...ranked, groups, words };
   }
   return result;
