@@ -4,15 +4,20 @@ import { loadPackage } from '../packages.ts';
 import { type Alternative, formatConditions, type Question, quoteSql } from '../query.ts';
 import { serveEngine } from './serve.ts';
 
-type Query = AsyncIterable<unknown> & {
+type Query = {
   where(condition: string): Query;
   select(columns: string[]): Query;
   limit(limit: number): Query;
   fullTextSearch(query: object): Query;
-  nearestTo(vector: number[]): Query & Record<'nprobes' | 'refineFactor', (n: number) => Query>;
+  nearestTo(vector: number[]): VectorQuery;
   orderBy(order: { columnName: string }): Query;
   withRowId(): Query;
   toArray(): Promise<{ listing: string }[]>;
+};
+type VectorQuery = Query & {
+  distanceType(type: 'cosine'): VectorQuery;
+  nprobes(count: number): VectorQuery;
+  refineFactor(factor: number): VectorQuery;
 };
 type Table = {
   add(rows: object): Promise<void>;
@@ -48,8 +53,9 @@ const STEM_INDEX = {
 const MIN_INDEXED_VECTORS = 10_000;
 const DIMENSIONS = 384;
 const BATCH_SIZE = 10_000;
-/** Defaults of the documentation, with ten times the vectors compared exactly. */
-const VECTOR_SEARCH = { nprobes: 20, refineFactor: 10 };
+/** Number of parts of the index to search, and of candidates for each hit whose vectors are compared exactly. */
+const PROBES = 20;
+const REFINE_FACTOR = 10;
 
 let running: { lancedb: Lancedb; table: Table } | undefined;
 
@@ -115,9 +121,8 @@ serveEngine({
   async search({ kind, groups, isAny, filters, vector, limit }: Question) {
     let query = getRunning().table.query();
     if (vector !== undefined) {
-      const { nprobes, refineFactor } = VECTOR_SEARCH;
-      query = query.nearestTo(vector).nprobes(nprobes) as ReturnType<Query['nearestTo']>;
-      query = (query as ReturnType<Query['nearestTo']>).refineFactor(refineFactor);
+      const nearest = query.nearestTo(vector).distanceType('cosine');
+      query = nearest.nprobes(PROBES).refineFactor(REFINE_FACTOR);
     }
     if (groups.length > 0) query = query.fullTextSearch(createWordQuery(groups, isAny));
     const conditions = formatConditions(filters, { equal: '=', quote: quoteSql });
