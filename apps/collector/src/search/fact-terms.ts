@@ -54,7 +54,7 @@ export const ROOM_NOUN =
 export const FLOOR_NOUN =
   '(?:поверх(?:у|ом|і)?|поверсі|пов|этаж(?:е|у|ом)?|эт|floor|poverkh?|poversi|etazhe?)';
 const FLOORS_NOUN =
-  '(?:поверхів|поверхи|поверхов\\p{L}*|этажей|этажа|этажн\\p{L}*|этажк\\p{L}*|floors|stor(?:ey|y|eys|ies|eyed)|poverkh?iv|etazhe[ij])';
+  '(?:поверхів|поверхи|поверхов\\p{L}*|поверхівк\\p{L}*|поверхівц\\p{L}*|этажей|этажа|этажн\\p{L}*|этажк\\p{L}*|floors|stor(?:ey|y|eys|ies|eyed)|poverkh?iv|etazhe[ij])';
 export const ORDINAL_ENDING = '(?:й|ий|ій|ого|му|м|ом|ому|я|th|st|nd|rd)';
 const SQUARE_METRES =
   '(?:м2|м кв|кв м(?:етр\\p{L}*)?|метр\\p{L}*|квадрат\\p{L}*|м|m2|sqm|sq m(?:et(?:er|re)s?)?|sq|square met(?:er|re)s?)';

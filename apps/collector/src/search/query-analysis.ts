@@ -49,20 +49,32 @@ const VAGUE_WORDS = new Set(
   (
     'хочу хочемо хотим шукаю шукаємо ищу ищем потрібна потрібен потрібно потрібні нужна нужен нужно нужны треба надо мені мне нам ' +
     'я ми мы щоб чтобы що что який яка яке яку які якому какой какая какие який котрий де где куди куда там тут є есть був бути быть ' +
-    'свій своїм своя свою свои своє свой своей дуже очень більш более самой самый самий лише тільки только вже уже ще еще ' +
-    'дешево недорого недорога недорогу недорогий недорогая недорогую недорогой дешева дешевая дешевый дешевий дешеву дешевую бюджетно бюджетний бюджетный ' +
-    'cheap cheaply inexpensive affordable budget гарна гарну гарний хорошая хорошую хороший зручний удобный ' +
-    'оставить залишити поставити поставить варіант варианты варіанти вариант пропозиція предложение обява объявление ' +
-    'місце место вікна окна вікно окно window windows i we me my our is are be that which who it this there has have can ' +
-    'рік року роки год года году year молодий молодої молодая молодой young людина людини людей человек осіб people persons друзі друзів друзья друзей friends без without no завжди всегда always місто міста city town взяти взять робити делать відразу одразу сразу після после ціну цену ціні оплата payment pay space own its бюджет budget ціна цена вартість стоимость price cost looking look need want wanted wanting find searching search something somewhere anywhere open where some any good nice great only already place places spot location'
+    'свій своїм своя свою свои своє свой своей дуже очень більш более самой самый самий лише тільки только вже уже ще еще без ' +
+    'коли когда якщо если через між между перед після после про над всі все весь вся усі тому поки пока майже почти разом вместе всередині усередині внутри ' +
+    'відразу одразу сразу завжди всегда взяти взять робити делать працює працюють работает работают оставить залишити поставити поставить ' +
+    'варіант варианты варіанти вариант пропозиція предложение обява объявление місце место вікна окна вікно окно ' +
+    'рік року роки год года году молодий молодої молодая молодой людина людини людей человек осіб друзі друзів друзья друзей місто міста ' +
+    'ціна цена ціну цену ціні вартість стоимость оплата бюджет дешево недорого недорога недорогу недорогий недорогая недорогую недорогой ' +
+    'дешева дешевая дешевый дешевий дешеву дешевую бюджетно бюджетний бюджетный гарна гарну гарний хорошая хорошую хороший зручний удобный ' +
+    'cheap cheaply inexpensive affordable budget price cost payment pay good nice great young people persons friends without no ' +
+    'i we me my its our is are be that which who what it this there has have can could would will should may do does get works work ' +
+    'through during while when if not all over about into than also just more most other only already always own some any ' +
+    'looking look need want wanted wanting find searching search something somewhere anywhere open where space place places spot location ' +
+    'window windows year city town'
   ).split(' '),
 );
 
 const VAGUE_STEMS = new Set([...VAGUE_WORDS].flatMap(stemQueryWord));
 
-/** Returns whether a word and all its forms say nothing. Words with synonyms have no stems to look up. */
-const isVague = ({ text, stems }: TermGroup) =>
-  VAGUE_WORDS.has(text) || stems.some((stem) => VAGUE_STEMS.has(stem));
+/** Shortest word that is vague in all its forms: short words have the stems of others. */
+const MIN_VAGUE_LENGTH = 5;
+
+/** Returns whether a word, or a word with the same stem, says nothing. Words with synonyms have no stems to look up. */
+const isVague = ({ text, stems, prefix }: TermGroup) =>
+  VAGUE_WORDS.has(text) ||
+  (text.length >= MIN_VAGUE_LENGTH &&
+    prefix === undefined &&
+    stems.some((stem) => VAGUE_STEMS.has(stem)));
 
 /** Words before a place that mean its surroundings, and words between them and the place. */
 const NEAR_WORDS = new Set(
@@ -145,13 +157,16 @@ function extractFloors(text: string): { excludedFloors: string[]; rest: string }
 const DEALS = ['sale', 'rent', 'daily_rent'] as const;
 type Deal = (typeof DEALS)[number];
 
-/** Largest price that is more likely a rent, and smallest one that is more likely that of a sale. */
-const DEAL_PRICES: Record<string, { maxRent: number; minSale: number }> = {
-  UAH: { maxRent: 100_000, minSale: 300_000 },
-  USD: { maxRent: 2500, minSale: 6000 },
-  EUR: { maxRent: 2500, minSale: 6000 },
-  PLN: { maxRent: 15_000, minSale: 50_000 },
+/** Prices that are more likely monthly rents than daily rents or those of sales, and smallest price of a likely sale. */
+const DEAL_PRICES: Record<string, { minRent: number; maxRent: number; minSale: number }> = {
+  UAH: { minRent: 2500, maxRent: 100_000, minSale: 300_000 },
+  USD: { minRent: 80, maxRent: 2500, minSale: 6000 },
+  EUR: { minRent: 80, maxRent: 2500, minSale: 6000 },
+  PLN: { minRent: 600, maxRent: 15_000, minSale: 50_000 },
 };
+
+/** Types that are sold for the price of a rent. */
+const CHEAP_TYPES = [createFactTerm('garage'), createFactTerm('land')].map(quote);
 
 /** Prefers listings of the deal that the words or the price mean. Monthly rents are no daily ones. */
 function createDealPreference(groups: readonly TermGroup[], limits: QueryLimits): TermGroup[] {
@@ -161,14 +176,23 @@ function createDealPreference(groups: readonly TermGroup[], limits: QueryLimits)
   const price = limits.price_max ?? limits.price_min;
   // Homes are sold for dollars. Rents are in hryvnias, the default of searches.
   if (price !== undefined && namedDeals.includes('sale')) limits.currency ??= 'USD';
-  const { maxRent = 0, minSale = Infinity } = DEAL_PRICES[limits.currency ?? 'UAH'] ?? {};
-  const impliedDeals: Deal[] =
-    price === undefined ? [] : price <= maxRent ? ['rent'] : price >= minSale ? ['sale'] : [];
+  const impliedDeals = groups.some(({ operands }) =>
+    CHEAP_TYPES.some((type) => operands.includes(type)),
+  )
+    ? []
+    : guessDeals(price, limits.currency);
   const deals = namedDeals.length > 0 ? namedDeals : impliedDeals;
   const otherDeals = DEALS.filter((deal) => !deals.includes(deal));
   return deals.length === 0 || otherDeals.length === 0
     ? []
     : [createPreference(otherDeals.map((deal) => createFactTerm(deal)))];
+}
+
+function guessDeals(price: number | undefined, currency = 'UAH'): Deal[] {
+  const prices = DEAL_PRICES[currency];
+  if (price === undefined || prices === undefined) return [];
+  if (price >= prices.minSale) return ['sale'];
+  return price >= prices.minRent && price <= prices.maxRent ? ['rent'] : [];
 }
 
 function createWordGroups(

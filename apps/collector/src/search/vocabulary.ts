@@ -43,7 +43,7 @@ const MAX_WORDS = 16;
 
 const WORD_KEY_PATTERN = /^[a-z]{2,40}$/;
 
-/** Weights of a preference, and of the types and places relative to other words. */
+/** Weight of a preference, and factor of the weights of types and places. */
 const PREFERENCE_WEIGHT = 1;
 const DECISIVE_FACTOR = 2;
 
