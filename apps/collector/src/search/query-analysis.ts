@@ -109,7 +109,9 @@ export function analyzeQuery(query: string): QueryAnalysis {
     position = end;
   }
   addWords(restOfLimits.slice(position), true);
-  const wordGroups = groups.filter(({ text }) => !STOP_WORDS.has(text) && !NEAR_WORDS.has(text));
+  const wordGroups = keepFirstType(groups).filter(
+    ({ text }) => !STOP_WORDS.has(text) && !NEAR_WORDS.has(text),
+  );
   const meaningfulGroups = wordGroups.filter((group) => !isVague(group));
   const chosenGroups = meaningfulGroups.length > 0 ? meaningfulGroups : wordGroups;
   const preferences = [
@@ -117,6 +119,22 @@ export function analyzeQuery(query: string): QueryAnalysis {
     ...createDealPreference(chosenGroups, limits),
   ];
   return { groups: chosenGroups.length > 0 ? [...chosenGroups, ...preferences] : [], limits };
+}
+
+const isTypeOperand = (operand: string) => TYPE_OPERANDS.includes(operand);
+
+/** Leaves the type to the first word for one: a house with a garage is no garage. */
+function keepFirstType(groups: readonly TermGroup[]): TermGroup[] {
+  const first = groups.findIndex(({ operands }) => operands.some(isTypeOperand));
+  return groups.map((group, index) =>
+    index <= first || !group.operands.some(isTypeOperand)
+      ? group
+      : {
+          ...group,
+          operands: group.operands.filter((operand) => !isTypeOperand(operand)),
+          isDecisive: false,
+        },
+  );
 }
 
 const AREA_TERM_PATTERN = /^@area(\d+)$/;

@@ -39,7 +39,7 @@ export function createStemQuery(groups: readonly WeightedGroup[], missingCount: 
   const scores = groups.map(({ tsquery, weight }) => {
     const query = toQuery(tsquery);
     return sql`(stems @@ ${query})::integer * ${(COVERAGE_FACTOR * weight) / totalWeight}::float8
-      + ts_rank('{0.1, 0.2, 0.4, 1}', stems, ${query}, ${sql.lit(RANK_BY_LENGTH)}) * ${weight}::float8`;
+      + ts_rank('{0.1, 0.2, 0.4, 1}', stems, ${query}, ${sql.lit(RANK_BY_LENGTH)}) * ${weight / totalWeight}::float8`;
   });
   return {
     column: 'stems',
