@@ -248,6 +248,41 @@ create table listing_enrichments (
   PRIMARY KEY (listing_id, kind)
 );
 
+create table listing_facts (
+  id bigint not null,
+  is_live boolean,
+  source_slug text,
+  deal_type text,
+  property_type text,
+  place_path integer[],
+  city_key text,
+  district_key text,
+  price numeric(16,2),
+  currency text,
+  price_per_m2 numeric,
+  price_before numeric(16,2),
+  price_changed_at timestamp with time zone,
+  area_total numeric(12,2),
+  rooms integer,
+  floor integer,
+  floors_total integer,
+  features text[],
+  image_count integer,
+  latitude double precision,
+  longitude double precision,
+  duplicate_group bigint,
+  created_at timestamp with time zone,
+  PRIMARY KEY (id)
+);
+CREATE INDEX listing_facts_area ON public.listing_facts USING btree (area_total, id) WHERE is_live;
+CREATE INDEX listing_facts_duplicates ON public.listing_facts USING btree (duplicate_group) WHERE (duplicate_group IS NOT NULL);
+CREATE INDEX listing_facts_position ON public.listing_facts USING btree (latitude, longitude) WHERE is_live;
+CREATE INDEX listing_facts_price ON public.listing_facts USING btree (currency, price, id) WHERE is_live;
+CREATE INDEX listing_facts_price_fell ON public.listing_facts USING btree (price_changed_at) WHERE (price < price_before);
+CREATE INDEX listing_facts_price_per_m2 ON public.listing_facts USING btree (currency, price_per_m2, id) WHERE is_live;
+CREATE INDEX listing_facts_seen ON public.listing_facts USING btree (created_at) WHERE is_live;
+CREATE INDEX listing_facts_terms ON public.listing_facts USING gin (listing_index_terms(id, is_live, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off);
+
 create table listing_images (
   id bigint not null generated always as identity,
   listing_id bigint not null,
@@ -294,14 +329,7 @@ create table listing_index (
   stems_version integer not null default 0,
   PRIMARY KEY (id)
 );
-CREATE INDEX listing_index_area ON public.listing_index USING btree (area_total, id) WHERE is_live;
-CREATE INDEX listing_index_duplicates ON public.listing_index USING btree (duplicate_group) WHERE (duplicate_group IS NOT NULL);
-CREATE INDEX listing_index_position ON public.listing_index USING btree (latitude, longitude) WHERE is_live;
-CREATE INDEX listing_index_price ON public.listing_index USING btree (currency, price, id) WHERE is_live;
-CREATE INDEX listing_index_price_fell ON public.listing_index USING btree (price_changed_at) WHERE (price < price_before);
-CREATE INDEX listing_index_price_per_m2 ON public.listing_index USING btree (currency, price_per_m2, id) WHERE is_live;
 CREATE INDEX listing_index_search ON public.listing_index USING gin (words, stems, listing_index_terms(id, is_live, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off);
-CREATE INDEX listing_index_seen ON public.listing_index USING btree (created_at) WHERE is_live;
 CREATE INDEX listing_index_stems_version ON public.listing_index USING btree (stems_version);
 
 create table listing_payloads (

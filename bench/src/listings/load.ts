@@ -23,7 +23,7 @@ const BATCH_SIZE = 500;
 const PROGRESS_INTERVAL_ROWS = 100_000;
 
 /**
- * Copies generated listings into `property_listings`, and creates their rows in `listing_index`. Drops the non-unique
+ * Copies generated listings into `property_listings`, and creates their rows for searches. Drops the non-unique
  * indexes first and rebuilds them at the end, which is faster for a large import.
  */
 export async function loadListings(load: Load): Promise<void> {
@@ -40,7 +40,7 @@ export async function loadListings(load: Load): Promise<void> {
       await copyRows(client, load);
       await fillIndex(client);
     });
-    await client.query('vacuum analyze property_listings, listing_index');
+    await client.query('vacuum analyze property_listings, listing_index, listing_facts');
   } finally {
     await client.end();
   }
@@ -116,7 +116,7 @@ async function withoutIndexes(
   const { rows: indexes } = await client.query<{ name: string; definition: string }>(
     `select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition
      from pg_index
-     where indrelid in ('property_listings'::regclass, 'listing_index'::regclass) and not indisunique`,
+     where indrelid = any('{property_listings, listing_index, listing_facts}'::regclass[]) and not indisunique`,
   );
   for (const { name } of indexes) await client.query(`drop index ${name}`);
   await work();

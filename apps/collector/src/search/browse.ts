@@ -210,15 +210,15 @@ function createSource(filters: ResolvedFilters, areFewMatches: boolean): Source 
   return areFewMatches
     ? {
         definition: sql`matches as materialized (
-          select ${columns} from listing_index where ${whereFilterTerms(filters)})`,
+          select ${columns} from listing_facts where ${whereFilterTerms(filters)})`,
         table: sql`matches`,
         condition: sql<SqlBool>`true`,
         count: sql`(select count(*) from matches)`,
       }
     : {
         definition: sql`counted as materialized (
-          select from listing_index where ${whereFilters(filters)} limit ${MAX_COUNTED_MATCHES + 1})`,
-        table: sql`listing_index`,
+          select from listing_facts where ${whereFilters(filters)} limit ${MAX_COUNTED_MATCHES + 1})`,
+        table: sql`listing_facts`,
         condition: whereFilters(filters),
         count: sql`(select count(*) from counted)`,
       };
@@ -281,7 +281,7 @@ function selectPart(
         sql`(${value}, id) ${comparison} (${position.value}::float8, ${position.id}::bigint)
           and ${column} ${comparison}= ${bound}`;
   const isFirst = sql`not exists (
-    select from listing_index where duplicate_group = shown.duplicate_group and ${whereFilters(filters)}
+    select from listing_facts where duplicate_group = shown.duplicate_group and ${whereFilters(filters)}
       and (${value}, id) ${sql.raw(direction === 'asc' ? '<' : '>')} (shown.value, shown.id))`;
   return sql`(
     select id, value from (
@@ -295,7 +295,7 @@ function selectPart(
 function selectWithoutValue(query: BrowseQuery, lastId: number): RawBuilder<unknown> {
   const { source, order, filters, shouldFold, limit } = query;
   const isFirst = sql`not exists (
-    select from listing_index where duplicate_group = shown.duplicate_group and ${whereFilters(filters)}
+    select from listing_facts where duplicate_group = shown.duplicate_group and ${whereFilters(filters)}
       and (${order.value} is not null or id > shown.id))`;
   return sql`(
     select id, null::float8 as value from (

@@ -98,7 +98,7 @@ export async function loadHits<FoundHit extends { id: number }>(
 function selectHitFacts(shouldFold: boolean, includeArchived: boolean) {
   const duplicates = sql`, 'duplicates', (
     select coalesce(jsonb_agg(id order by id), '[]') from (
-      select id from listing_index
+      select id from listing_facts
       where duplicate_group = property_listings.duplicate_group and id <> property_listings.id
         and (${includeArchived} or is_live)
       order by id limit ${MAX_NAMED_DUPLICATES}) as member)`;
@@ -112,5 +112,5 @@ function selectHitFacts(shouldFold: boolean, includeArchived: boolean) {
       'price_before', case when indexed.price_before is not null then jsonb_build_object(
         'amount', indexed.price_before, 'changed_at', indexed.price_changed_at) end
       ${shouldFold ? duplicates : sql``})
-    from listing_index as indexed where indexed.id = property_listings.id)`;
+    from listing_facts as indexed where indexed.id = property_listings.id)`;
 }

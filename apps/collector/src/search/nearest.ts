@@ -93,7 +93,7 @@ async function searchExactly(db: Kysely<Tables>, query: NearestQuery): Promise<N
   const { vector, limit, filters } = query;
   const { rows } = await sql<Neighbour>`
     with matches as materialized (
-      select id, duplicate_group from listing_index where ${whereFilterTerms(filters)}),
+      select id, duplicate_group from listing_facts where ${whereFilterTerms(filters)}),
     candidates as materialized (
       select id, embedding <=> ${vector}::vector as distance, matches.duplicate_group as "group"
       from matches join property_listings using (id)
@@ -132,8 +132,8 @@ async function searchIndex(
       from property_listings
       where setting.scan = 'relaxed_order' and setting.view <> '' and ${whereComparable(query)}
         and exists (
-          select from listing_index
-          where listing_index.id = property_listings.id and ${whereFilters(filters)} offset 0)
+          select from listing_facts
+          where listing_facts.id = property_listings.id and ${whereFilters(filters)} offset 0)
       order by ${computeIndexedDistance(vector)}, id limit ${limit}) as neighbour
     order by distance, id`.execute(db);
   return rows;

@@ -20,10 +20,11 @@ export async function selectSample(
       : sql<SqlBool>`words @@ plainto_tsquery('simple', ${text})`;
   const condition = sql<SqlBool>`${whereFilters(filters)} and ${hasWords}`;
   const { matchCount } = await estimateListings(db, condition);
+  const table = sql.raw(text === undefined ? 'listing_facts' : 'listing_index');
   const columns = sql`id, source_slug, deal_type, property_type, place_path, city_key, district_key, price, currency, price_per_m2,
     area_total, rooms, features, image_count, latitude, longitude`;
   return matchCount > MAX_COUNTED_MATCHES
-    ? sql`select ${columns} from listing_index where ${condition} order by id desc limit ${MAX_COUNTED_MATCHES}`
-    : sql`select ${columns} from listing_index where ${whereFilterTerms(filters)} and ${hasWords}
+    ? sql`select ${columns} from ${table} where ${condition} order by id desc limit ${MAX_COUNTED_MATCHES}`
+    : sql`select ${columns} from ${table} where ${whereFilterTerms(filters)} and ${hasWords}
         order by id + 0 desc limit ${MAX_COUNTED_MATCHES}`;
 }

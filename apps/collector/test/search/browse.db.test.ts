@@ -975,16 +975,24 @@ suite('The index of listings', () => {
   const INDEX_COLUMNS = `id, is_live, source_slug, deal_type, property_type, place_path, city_key, district_key, price, currency,
     price_per_m2, area_total, rooms, floor, floors_total, features, latitude, longitude, duplicate_group, created_at, words`;
 
-  /** Returns the rows that differ between the index and the listings. */
+  const FACT_COLUMNS = `${INDEX_COLUMNS.replace(', words', '')}, price_before, price_changed_at, image_count`;
+
+  /** Returns the rows that differ between the index and the listings, and between the index and its facts. */
   async function listDifferences(database: Kysely<Tables>): Promise<unknown[]> {
-    const columns = sql.raw(INDEX_COLUMNS);
+    const [columns, facts] = [sql.raw(INDEX_COLUMNS), sql.raw(FACT_COLUMNS)];
+    const { rows: factRows } = await sql`
+      (select 'fact' as side, ${facts} from listing_facts except all select 'fact', ${facts} from listing_index)
+      union all
+      (select 'index', ${facts} from listing_index except all select 'index', ${facts} from listing_facts)`.execute(
+      database,
+    );
     const { rows } = await sql`
       (select 'indexed' as side, ${columns} from listing_index except all select 'indexed', ${columns} from listing_index_rows)
       union all
       (select 'listed', ${columns} from listing_index_rows except all select 'listed', ${columns} from listing_index)`.execute(
       database,
     );
-    return rows;
+    return [...rows, ...factRows];
   }
 
   const arbitraryState = fc.record(
@@ -1090,7 +1098,7 @@ suite('The index of listings', () => {
       (
         await database.pool.query<Record<string, unknown>>(
           `select price_before::float8, price_changed_at is not null as is_changed, image_count
-           from listing_index where id = any($1) order by id`,
+           from listing_facts where id = any($1) order by id`,
           [[fell, rose, moved, unchanged]],
         )
       ).rows.map((row) => Object.values(row));
@@ -1104,6 +1112,8 @@ suite('The index of listings', () => {
     // An interrupted migration is repeated.
     await database.pool.query('delete from listing_index where id % 2 = 0');
     await database.pool.query('call fill_listing_index()');
+    await database.pool.query('delete from listing_facts where id % 3 = 0');
+    await database.pool.query('call fill_listing_facts()');
     assert.deepEqual(await listDifferences(database.db), []);
     assert.deepEqual(await readFacts(), facts);
   });

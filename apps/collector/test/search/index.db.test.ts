@@ -97,7 +97,7 @@ test('A selective filter finds all its listings even if the index stops early', 
 
 test('Few distances are computed while most embeddings are of another model', async () => {
   // The index may not reach a distant cluster. Along one arc, it links each listing to the next.
-  await sql`truncate property_listings, listing_index cascade`.execute(db);
+  await sql`truncate property_listings, listing_index, listing_facts cascade`.execute(db);
   const addArc = (
     source_slug: string,
     embedding_model: string,
