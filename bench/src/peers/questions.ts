@@ -1,6 +1,7 @@
 import { analyzeQuery, analyzeText } from '@oselya/collector/internals';
 import { createQuestions } from '../search/questions.ts';
 import { DIMENSIONS } from '../search/stack.ts';
+import { NUMBER_COLUMNS } from './documents.ts';
 import { toToken } from './export.ts';
 import type { Alternative, Filters, Kind, Question } from './query.ts';
 
@@ -39,15 +40,17 @@ export function createWordGroups(text: string): Alternative[][] {
 /** Returns the groups of the collector's analysis of a query: words with their synonyms, places and facts. */
 export function createAnalyzedGroups(query: string): Pick<Question, 'groups' | 'filters'> {
   const { groups, limits } = analyzeQuery(query);
-  const hasPrice = limits.price_min !== undefined || limits.price_max !== undefined;
+  const ranges = NUMBER_COLUMNS.flatMap((column) => {
+    const { [`${column}_min` as const]: min, [`${column}_max` as const]: max } = limits;
+    if (min === undefined && max === undefined) return [];
+    // Listings without a value have -1.
+    return [[`${column}_min`, min ?? 0], ...(max === undefined ? [] : [[`${column}_max`, max]])];
+  });
+  const filters: Filters = Object.fromEntries(ranges);
+  const hasPrice = filters.price_min !== undefined;
   return {
     groups: toGroups(groups.map(({ operands }) => operands.flatMap(parseOperand))),
-    // Listings without a price or area have -1.
-    filters: {
-      ...(hasPrice && { price_min: 0, currency: 'UAH' }),
-      ...(limits.area_max !== undefined && { area_min: 0 }),
-      ...limits,
-    },
+    filters: { ...filters, ...(hasPrice && { currency: limits.currency ?? 'UAH' }) },
   };
 }
 
