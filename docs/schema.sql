@@ -277,9 +277,9 @@ create table listing_facts (
 CREATE INDEX listing_facts_area ON public.listing_facts USING btree (area_total, id) WHERE is_live;
 CREATE INDEX listing_facts_duplicates ON public.listing_facts USING btree (duplicate_group) WHERE (duplicate_group IS NOT NULL);
 CREATE INDEX listing_facts_position ON public.listing_facts USING btree (latitude, longitude) WHERE is_live;
-CREATE INDEX listing_facts_price ON public.listing_facts USING btree (currency, price, id) WHERE is_live;
+CREATE INDEX listing_facts_price ON public.listing_facts USING btree (currency, deal_type, price, id) WHERE is_live;
 CREATE INDEX listing_facts_price_fell ON public.listing_facts USING btree (price_changed_at) WHERE (price < price_before);
-CREATE INDEX listing_facts_price_per_m2 ON public.listing_facts USING btree (currency, price_per_m2, id) WHERE is_live;
+CREATE INDEX listing_facts_price_per_m2 ON public.listing_facts USING btree (currency, deal_type, price_per_m2, id) WHERE is_live;
 CREATE INDEX listing_facts_seen ON public.listing_facts USING btree (created_at) WHERE is_live;
 CREATE INDEX listing_facts_terms ON public.listing_facts USING gin (listing_index_terms(id, is_live, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off);
 

@@ -5,9 +5,10 @@ create index concurrently if not exists listing_facts_terms on listing_facts usi
   listing_index_terms(id, is_live, deal_type, city_key, district_key, property_type, source_slug, price, area_total,
     rooms, place_path)
 ) with (fastupdate = off);
-create index concurrently if not exists listing_facts_price on listing_facts (currency, price, id) where is_live;
+create index concurrently if not exists listing_facts_price
+  on listing_facts (currency, deal_type, price, id) where is_live;
 create index concurrently if not exists listing_facts_price_per_m2
-  on listing_facts (currency, price_per_m2, id) where is_live;
+  on listing_facts (currency, deal_type, price_per_m2, id) where is_live;
 create index concurrently if not exists listing_facts_area on listing_facts (area_total, id) where is_live;
 create index concurrently if not exists listing_facts_position on listing_facts (latitude, longitude) where is_live;
 create index concurrently if not exists listing_facts_duplicates

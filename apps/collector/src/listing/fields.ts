@@ -99,7 +99,8 @@ export const createUrlSchema = (description: string) =>
 
 const MAX_PROPERTY_TYPE_LENGTH = 100;
 
-const DEAL_TYPES = ['sale', 'rent', 'daily_rent'] as const;
+/** Kinds of deals. Specification 001, Entities. */
+export const DEAL_TYPES = ['sale', 'rent', 'daily_rent'] as const;
 export const dealTypeSchema = choice(DEAL_TYPES);
 
 /**

@@ -1,6 +1,7 @@
 import { type Expression, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
 import { type Static, Type } from 'typebox';
 import { problem } from '../errors.ts';
+import { DEAL_TYPES } from '../listing/fields.ts';
 import { selectConverted } from '../money/conversion.ts';
 import { choice, MAX_ID, nullable } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
@@ -180,20 +181,27 @@ const createPlainOrder = (
   parts: [{ condition: sql`${column} is not null`, column, factor }],
 });
 
-/** Creates an order by converted price, with one part for each currency. */
+/**
+ * Creates an order by converted price, with one part for each currency and kind of deal: nearly all listings of a currency
+ * may have another kind than the requested one.
+ */
 function createPriceOrder(
   column: RawBuilder<unknown>,
   direction: 'asc' | 'desc',
-  { conversion }: ResolvedFilters,
+  { conversion, deal_type: requestedType }: ResolvedFilters,
 ): ValueOrder {
+  const dealTypes = requestedType === undefined ? [...DEAL_TYPES, null] : [requestedType];
   return {
     value: selectConverted(column, conversion),
     direction,
-    parts: Array.from(conversion?.factors ?? [], ([currency, { factor }]) => ({
-      condition: sql`currency = ${currency} and ${column} is not null`,
-      column,
-      factor,
-    })),
+    parts: Array.from(conversion?.factors ?? []).flatMap(([currency, { factor }]) =>
+      dealTypes.map((dealType) => ({
+        condition: sql<SqlBool>`currency = ${currency} and ${column} is not null
+          and ${dealType === null ? sql`deal_type is null` : sql`deal_type = ${dealType}`}`,
+        column,
+        factor,
+      })),
+    ),
   };
 }
 
@@ -206,7 +214,7 @@ type Source = {
 };
 
 function createSource(filters: ResolvedFilters, areFewMatches: boolean): Source {
-  const columns = sql`id, currency, price, price_per_m2, area_total, latitude, longitude, place_path, duplicate_group`;
+  const columns = sql`id, deal_type, currency, price, price_per_m2, area_total, latitude, longitude, place_path, duplicate_group`;
   return areFewMatches
     ? {
         definition: sql`matches as materialized (

@@ -2,7 +2,7 @@ import { type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
 import type { Tables } from '../tables.ts';
 import { normalizeText } from '../text.ts';
 import { estimateListings } from './estimate.ts';
-import { type ResolvedFilters, whereFilters, whereFilterTerms } from './filters.ts';
+import { listAreas, type ResolvedFilters, whereFilters, whereFilterTerms } from './filters.ts';
 import { MAX_COUNTED_MATCHES } from './schemas.ts';
 
 /**
@@ -19,12 +19,17 @@ export async function selectSample(
       ? sql<SqlBool>`true`
       : sql<SqlBool>`words @@ plainto_tsquery('simple', ${text})`;
   const condition = sql<SqlBool>`${whereFilters(filters)} and ${hasWords}`;
+  // An index of positions reads rows, in which terms would be computed.
+  const isFound =
+    text === undefined && listAreas(filters).length > 0
+      ? whereFilters(filters)
+      : whereFilterTerms(filters);
   const { matchCount } = await estimateListings(db, condition);
   const table = sql.raw(text === undefined ? 'listing_facts' : 'listing_index');
   const columns = sql`id, source_slug, deal_type, property_type, place_path, city_key, district_key, price, currency, price_per_m2,
     area_total, rooms, features, image_count, latitude, longitude`;
   return matchCount > MAX_COUNTED_MATCHES
     ? sql`select ${columns} from ${table} where ${condition} order by id desc limit ${MAX_COUNTED_MATCHES}`
-    : sql`select ${columns} from ${table} where ${whereFilterTerms(filters)} and ${hasWords}
+    : sql`select ${columns} from ${table} where ${isFound} and ${hasWords}
         order by id + 0 desc limit ${MAX_COUNTED_MATCHES}`;
 }
