@@ -545,8 +545,8 @@ test('The hybrid search finds other forms, languages, alphabets and typos, and u
   await refreshVocabulary(db, signal, { isForced: true });
   const anyModel = { embed: () => model.embed(['тиха вулиця']) };
   const server = await serve({ model: anyModel });
-  const search = async (query: string) => {
-    const body = { query, source_slug: 'stems', highlight: true };
+  const search = async (query: string, filters: object = {}) => {
+    const body = { query, source_slug: 'stems', highlight: true, ...filters };
     const response = await server.post('hybrid', body);
     assert.equal(response.status, 200, JSON.stringify(response.body));
     return response.body;
@@ -570,6 +570,8 @@ test('The hybrid search finds other forms, languages, alphabets and typos, and u
   const nearLviv = await search('квартира недалеко від Львова');
   assert.deepEqual(getListingIds(nearLviv), [cheapId]);
   assert.equal(nearLviv.understood.near.radius_m, 40_000);
+  const inPlace = await search('квартира недалеко від Львова', { place_ids: [1] });
+  assert.equal(inPlace.understood, undefined);
 });
 
 test('The pages of the hybrid search have every match once', async () => {
