@@ -8,6 +8,7 @@ import { openTestDatabase, watchDatabase } from '@oselya/testing/database';
 import fc from 'fast-check';
 import { type Kysely, sql } from 'kysely';
 import { getMigrateOptions } from '../../src/database.ts';
+import { DEAL_TYPES } from '../../src/listing/fields.ts';
 import { storeRates } from '../../src/money/rates.ts';
 import { normalizeText } from '../../src/text.ts';
 import { computeDistance } from '../../src/search/area.ts';
@@ -95,6 +96,7 @@ suite('Orders', () => {
     return {
       source_slug: 'orders',
       archived: index % 9 === 0,
+      ...(index % 5 === 1 ? {} : { deal_type: DEAL_TYPES[index % DEAL_TYPES.length] ?? 'sale' }),
       ...(index % 4 === 0 ? { place: { city: 'Львів' } } : position),
       ...(index % 5 === 0
         ? {}
@@ -157,6 +159,7 @@ suite('Orders', () => {
   const arbitrarySearch = fc.record({
     sort: fc.constantFrom(...Object.keys(ORDERS)),
     currency: fc.constantFrom('UAH', 'USD', 'EUR'),
+    deal_type: fc.constantFrom(undefined, ...DEAL_TYPES),
     limit: fc.constantFrom(4, 13, 100),
     fold_duplicates: fc.boolean(),
     include_archived: fc.boolean(),
@@ -169,11 +172,12 @@ suite('Orders', () => {
     const seedsById = new Map(ids.map((id, index) => [id, seeds[index] ?? {}]));
     await fc.assert(
       fc.asyncProperty(arbitrarySearch, async ({ areMany, areAdded, ...search }) => {
-        const { sort, currency, fold_duplicates, include_archived } = search;
+        const { sort, currency, deal_type, fold_duplicates, include_archived } = search;
         const order = ORDERS[sort];
         assert.ok(order);
         const expected = [...seedsById]
           .filter(([, { archived }]) => include_archived || archived !== true)
+          .filter(([, seed]) => deal_type === undefined || seed.deal_type === deal_type)
           .map(([id, seed]): [number, number | null] => [id, order.value(seed, RATES[currency])])
           .toSorted((a, b) => compareListings(a, b, order.isAscending))
           .map(([id]) => id)
@@ -202,7 +206,7 @@ suite('Orders', () => {
           .where('id', 'in', [0, ...addedIds])
           .execute();
       }),
-      { numRuns: 20 },
+      { numRuns: 30 },
     );
   });
 
