@@ -10,7 +10,7 @@ import {
   whereFilterTerms,
   whereIdTerms,
 } from './filters.ts';
-import { BLOCK_SHARE, MIN_RANKED_MATCHES } from './schemas.ts';
+import { BLOCK_SHARE, MAX_SINGLE_BLOCK_FACTOR, MIN_RANKED_MATCHES } from './schemas.ts';
 
 /** Listing with its rank and its group of likely duplicates. */
 export type Hit = { id: number; rank: number; group: number | null };
@@ -70,8 +70,6 @@ const MIN_RANK = 1e-30;
 
 /** Size of a block relative to its minimum, because matches are spread unevenly. */
 const BLOCK_SIZE_FACTOR = 1.25;
-/** Estimated number of matches that are still ranked in one block, relative to the minimum: the estimate may be too large. */
-export const MAX_SINGLE_BLOCK_FACTOR = 2;
 /** Number of matches that are ranked at once at most, relative to the minimum, unless they share a band of IDs. */
 const MAX_BLOCK_FACTOR = 4;
 

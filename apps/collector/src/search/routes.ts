@@ -14,6 +14,7 @@ import {
   matchesRequestSchema,
   type MatchesResponse,
   matchesResponseSchema,
+  MAX_SINGLE_BLOCK_FACTOR,
   MIN_BLOCK_MATCHES,
   MIN_RANKED_MATCHES,
   type SimilarSearchRequest,
@@ -124,7 +125,7 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
         ...baseSchema,
         summary: 'Search listings by their words',
         description:
-          `Ranks all matches, best first. If there are more than about ${MIN_RANKED_MATCHES * 2}, \`total.relation\` is ` +
+          `Ranks all matches, best first. If there are more than about ${MIN_RANKED_MATCHES * MAX_SINGLE_BLOCK_FACTOR}, \`total.relation\` is ` +
           '`gte`, and pages go on from the best listings with all words in the title to the rest, newest first in ' +
           `blocks of at least ${MIN_BLOCK_MATCHES}.`,
         body: fulltextBody,

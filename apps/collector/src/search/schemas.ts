@@ -5,6 +5,8 @@ import { hitSchemas } from './hits.ts';
 
 /** Number of matches up to which a search ranks all together at least. Ranking takes 2 to 4 µs per match. */
 export const MIN_RANKED_MATCHES = 20_000;
+/** Estimated number of matches that are still ranked together, relative to the minimum: the estimate may be too large. */
+export const MAX_SINGLE_BLOCK_FACTOR = 2;
 /** Number of matches of a block, relative to `MIN_RANKED_MATCHES`. */
 export const BLOCK_SHARE = 1 / 4;
 /** Number of matches that a block has at least if a search has more matches than can be ranked together. */
@@ -103,7 +105,7 @@ export const fulltextSearchResponseSchema = Type.Object(
       relation: choice(['eq', 'gte'], {
         description:
           '`gte`: the number is a lower bound. A full-text search returns it when it has more than about ' +
-          `${MIN_RANKED_MATCHES * 2} matches: these are ranked in blocks of at least ${MIN_BLOCK_MATCHES}, which follow ` +
+          `${MIN_RANKED_MATCHES * MAX_SINGLE_BLOCK_FACTOR} matches: these are ranked in blocks of at least ${MIN_BLOCK_MATCHES}, which follow ` +
           'each other. A hybrid search returns it when one of its three rankings has ' +
           `${HYBRID_DEPTH} or more listings: no more are fused, and the other matches by stems follow with rank 0. With \`fold_duplicates\`, each group counts once.`,
       }),
