@@ -45,10 +45,12 @@ const SLANG_ROOMS = new Map([
   ['treshk', 3],
 ]);
 
-const anyOf = (words: Iterable<string>) =>
+/** Returns the source of a pattern for any of the words, the longest first. */
+export const anyOf = (words: Iterable<string>) =>
   [...words].toSorted((a, b) => b.length - a.length).join('|');
 
 const NUMERAL = anyOf(NUMERALS.keys());
+/** Sources of patterns for nouns and endings after numbers, which limits of queries have too. */
 export const ROOM_NOUN =
   '(?:(?:кімнат|комнат|kimnat|komnat)\\p{L}*|кімн?|комн?|кк?|kk?|bedrooms?|bed|br|rooms?|roomed)';
 export const FLOOR_NOUN =

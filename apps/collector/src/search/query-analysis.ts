@@ -1,3 +1,4 @@
+import { DEAL_TYPES } from '../listing/fields.ts';
 import { findPlaces, type Place } from '../places/gazetteer.ts';
 import { normalizeText } from '../text.ts';
 import {
@@ -31,7 +32,7 @@ export type TermGroup = {
   stems: readonly string[];
   /** Beginning of words in the vocabulary, if the user may still be typing the word. */
   prefix: string | undefined;
-  /** The group is no wish of its own: matches are only ranked higher. */
+  /** Matches of the group are ranked higher. Listings that do not match are found too. */
   isPreference?: boolean;
   /** The group is a property type or place, which matters more than other words. */
   isDecisive?: boolean;
@@ -172,8 +173,7 @@ function extractFloors(text: string): { excludedFloors: string[]; rest: string }
   return { excludedFloors, rest: text.replaceAll(EXCLUDED_FLOOR_PATTERN, ' ') };
 }
 
-const DEALS = ['sale', 'rent', 'daily_rent'] as const;
-type Deal = (typeof DEALS)[number];
+type DealType = (typeof DEAL_TYPES)[number];
 
 /** Prices that are more likely monthly rents than daily rents or those of sales, and smallest price of a likely sale. */
 const DEAL_PRICES: Record<string, { minRent: number; maxRent: number; minSale: number }> = {
@@ -188,7 +188,7 @@ const CHEAP_TYPES = [createFactTerm('garage'), createFactTerm('land')].map(quote
 
 /** Prefers listings of the deal that the words or the price mean. Monthly rents are no daily ones. */
 function createDealPreference(groups: readonly TermGroup[], limits: QueryLimits): TermGroup[] {
-  const namedDeals = DEALS.filter((deal) =>
+  const namedDeals = DEAL_TYPES.filter((deal) =>
     groups.some(({ operands }) => operands.includes(quote(createFactTerm(deal)))),
   );
   const price = limits.price_max ?? limits.price_min;
@@ -200,13 +200,13 @@ function createDealPreference(groups: readonly TermGroup[], limits: QueryLimits)
     ? []
     : guessDeals(price, limits.currency);
   const deals = namedDeals.length > 0 ? namedDeals : impliedDeals;
-  const otherDeals = DEALS.filter((deal) => !deals.includes(deal));
+  const otherDeals = DEAL_TYPES.filter((deal) => !deals.includes(deal));
   return deals.length === 0 || otherDeals.length === 0
     ? []
     : [createPreference(otherDeals.map((deal) => createFactTerm(deal)))];
 }
 
-function guessDeals(price: number | undefined, currency = 'UAH'): Deal[] {
+function guessDeals(price: number | undefined, currency = 'UAH'): DealType[] {
   const prices = DEAL_PRICES[currency];
   if (price === undefined || prices === undefined) return [];
   if (price >= prices.minSale) return ['sale'];

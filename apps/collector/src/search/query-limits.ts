@@ -1,4 +1,4 @@
-import { FLOOR_NOUN, ORDINAL_ENDING, ROOM_NOUN } from './fact-terms.ts';
+import { anyOf, FLOOR_NOUN, ORDINAL_ENDING, ROOM_NOUN } from './fact-terms.ts';
 import type { SearchFilters } from './filter-schemas.ts';
 
 /** Limits that a query names: "до 15 000 грн", "от 40 м2", "up to $500", "near Lviv". Prices without a currency have none. */
@@ -56,8 +56,6 @@ const LIMIT_WORDS = {
   max: 'до|не дорожче|не дороже|дешевше|дешевле|менше|меньше|макс|максимум|не більше|не больше|не вище|не выше|бюджет|budget|under|up to|to|below|less than|no more than|max|maximum|do|maks',
   min: 'від|от|більше|больше|понад|свыше|вище|выше|не менше|не меньше|не нижче|не ниже|over|from|above|more than|at least|мін|мин|мінімум|минимум|min|minimum|vid|ot|od',
 };
-const anyOf = (words: Iterable<string>) =>
-  [...words].toSorted((a, b) => b.length - a.length).join('|');
 const CURRENCY = anyOf(CURRENCY_BY_WORD.keys());
 const M2 = '(?:м2|м кв|кв м|кв|метр|квадрат|m2|sqm|sq m|square met(?:er|re))';
 const PER_M2 = `(?:за|per|a)? ?${M2}`;
