@@ -411,8 +411,10 @@ export const PAYLOAD_FIELDS = FIELD_NAMES.filter(isPayloadField);
 export const SOURCE_FIELDS = PAYLOAD_FIELDS.filter((name) => !isModelField(name));
 export const MODEL_FIELDS = FIELD_NAMES.filter(isModelField);
 
+/** Returns whether a field is a coordinate, which the source provides and a person may correct. */
 export const isCoordinate = (name: FieldName): name is CoordinateName =>
   name === 'latitude' || name === 'longitude';
+/** Returns whether the model, a rule or a person may provide a field. */
 export const isFact = (name: FieldName): name is FactName =>
   isCoordinate(name) || FIELDS[name].provider !== 'source';
 

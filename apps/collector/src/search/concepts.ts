@@ -4,7 +4,7 @@ import { createFactTerm } from './fact-terms.ts';
 import { STOP_WORDS, stemKey, stemQueryWord } from './stems.ts';
 import { SYNONYM_GROUPS } from './synonyms.ts';
 
-/** What finds the listings with a meaning. */
+/** Terms by which listings with a meaning are found. */
 export type Concept = {
   /** Operands of a `tsquery`: quoted terms, and phrases of them. */
   operands: readonly string[];
@@ -12,8 +12,10 @@ export type Concept = {
   excluded: readonly string[];
 };
 
+/** Number of words of the longest phrase with a meaning or a place name. */
 export const MAX_PHRASE_WORDS = 3;
 
+/** Returns a term as an operand of a `tsquery`. */
 export const quote = (term: string) => `'${term}'`;
 
 /** Operands that match the listings of a property type. */

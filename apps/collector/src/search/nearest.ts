@@ -6,6 +6,7 @@ import type { Tables } from '../tables.ts';
 import { estimateListings } from './estimate.ts';
 import { type ResolvedFilters, whereFilters, whereFilterTerms } from './filters.ts';
 
+/** Part of the model client that embeds queries. */
 export type QueryEmbedder = {
   embed: (
     texts: readonly string[],

@@ -20,7 +20,7 @@ export async function selectSample(
       : sql<SqlBool>`words @@ plainto_tsquery('simple', ${text})`;
   const condition = sql<SqlBool>`${whereFilters(filters)} and ${hasWords}`;
   // An index of positions reads rows, in which terms would be computed.
-  const isFound =
+  const meetsFilters =
     text === undefined && listAreas(filters).length > 0
       ? whereFilters(filters)
       : whereFilterTerms(filters);
@@ -30,6 +30,6 @@ export async function selectSample(
     area_total, rooms, features, image_count, latitude, longitude`;
   return matchCount > MAX_COUNTED_MATCHES
     ? sql`select ${columns} from ${table} where ${condition} order by id desc limit ${MAX_COUNTED_MATCHES}`
-    : sql`select ${columns} from ${table} where ${isFound} and ${hasWords}
+    : sql`select ${columns} from ${table} where ${meetsFilters} and ${hasWords}
         order by id + 0 desc limit ${MAX_COUNTED_MATCHES}`;
 }

@@ -31,13 +31,17 @@ export async function searchByStems(
 ): Promise<StemHits> {
   const { filters, ...page } = options;
   const expandedGroups = await expandUnknownWords(db, queryGroups);
-  const wishes = expandedGroups
+  const requiredGroups = expandedGroups
     .filter(({ isPreference }) => !isPreference)
     .toSorted((a, b) => b.weight - a.weight)
     .slice(0, MAX_GROUPS);
-  const groups = [...wishes, ...expandedGroups.filter(({ isPreference }) => isPreference)];
+  const groups = [...requiredGroups, ...expandedGroups.filter(({ isPreference }) => isPreference)];
   let result: StemHits = { hits: [], matchCount: 0, groups, words: undefined };
-  for (let missing = 0; missing < wishes.length && result.hits.length < MIN_HITS; missing += 1) {
+  for (
+    let missing = 0;
+    missing < requiredGroups.length && result.hits.length < MIN_HITS;
+    missing += 1
+  ) {
     const words = createStemQuery(groups, missing);
     const search = { words, filters, minRankedMatches: HYBRID_RANKED_MATCHES };
     const ranked = await rankPage(db, search, page);

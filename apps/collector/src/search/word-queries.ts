@@ -33,8 +33,8 @@ const RANK_BY_LENGTH = 1;
  * @param missingCount Number of groups that a listing may lack.
  */
 export function createStemQuery(groups: readonly WeightedGroup[], missingCount: number): WordQuery {
-  const wishes = groups.filter(({ isPreference }) => !isPreference);
-  const operands = wishes.map(({ tsquery }) => `(${tsquery})`);
+  const requiredGroups = groups.filter(({ isPreference }) => !isPreference);
+  const operands = requiredGroups.map(({ tsquery }) => `(${tsquery})`);
   const totalWeight = groups.reduce((sum, { weight }) => sum + weight, 0) || 1;
   const scores = groups.map(({ tsquery, weight }) => {
     const query = toQuery(tsquery);

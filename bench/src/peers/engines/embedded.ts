@@ -3,7 +3,7 @@ import { connectHttp, type Engine, measureFolder, readRows } from '../engine.ts'
 import type { EmbeddedServer } from '../servers/serve.ts';
 
 /**
- * Returns an engine that has no server of its own, behind an HTTP server of a few lines.
+ * Returns a library as an engine, behind a small HTTP server.
  * @param options.name Name of its module in `servers`.
  * @param options.processes Number of processes, over which the clients are spread.
  */

@@ -5,7 +5,7 @@ import { serveMethods } from '../../process/child.ts';
 import type { Document, DocumentFiles } from '../documents.ts';
 import type { Question } from '../query.ts';
 
-/** Engine that has no server of its own. */
+/** Search library without a server. */
 export type EmbeddedEngine = {
   load: (options: { folder: string; files: DocumentFiles }) => Promise<void>;
   open: (folder: string) => Promise<void>;
