@@ -104,9 +104,12 @@ function* createBatches({
   }
 }
 
-/** Settings for building the vector index: memory for the whole index, parallel workers, and no statement timeout. */
+/**
+ * Settings for building the vector index: memory for the whole index, and no statement timeout. Parallel workers
+ * share that memory through files, and were no faster than one process on two cores.
+ */
 const BUILD_SETTINGS =
-  "set maintenance_work_mem = '4GB'; set max_parallel_maintenance_workers = 2; set statement_timeout = 0";
+  "set maintenance_work_mem = '4GB'; set max_parallel_maintenance_workers = 0; set statement_timeout = 0";
 
 async function withoutIndexes(
   client: pg.Client,

@@ -424,7 +424,7 @@ test('Areas find coordinates, and listings without them at their district or cit
 
 suite('Facets and points', () => {
   const scope = { first_seen_since: '2030-01-01T00:00:00Z' };
-  const DEAL_TYPES = ['rent', 'sale', undefined];
+  const dealTypes = ['rent', 'sale', undefined];
   const PLACES = [
     { city: 'Львів', district: 'Сихів' },
     { city: 'Львів' },
@@ -432,7 +432,7 @@ suite('Facets and points', () => {
     { city: 'Нетутешнє' },
   ];
   const seeds = Array.from({ length: 48 }, (_, index): ListingSeed => {
-    const dealType = DEAL_TYPES[index % 3];
+    const dealType = dealTypes[index % 3];
     const place = PLACES[index % 5];
     return {
       description: index % 2 === 0 ? 'парне слово' : 'слово',
