@@ -51,25 +51,14 @@ type HistogramName = keyof typeof OWN_HISTOGRAM_FILTERS;
 
 /** Kinds of places of each facet of places, and the column with the name of an unknown place. */
 const PLACE_FACETS = {
-  city: { kinds: ['city'], key: sql`city_key` },
-  district: { kinds: ['district', 'raion'], key: sql`district_key` },
-  region: { kinds: ['region'], key: sql`null::text` },
+  city: { kinds: ['city'], key: 'city_key' },
+  district: { kinds: ['district', 'raion'], key: 'district_key' },
+  region: { kinds: ['region'], key: undefined },
 } as const satisfies Partial<
-  Record<FacetName, { kinds: readonly PlaceKind[]; key: RawBuilder<unknown> }>
+  Record<FacetName, { kinds: readonly PlaceKind[]; key: string | undefined }>
 >;
-type PlaceFacetName = keyof typeof PLACE_FACETS;
 
-const isPlaceFacet = (name: string): name is PlaceFacetName => name in PLACE_FACETS;
-
-/** SQL expression of each other facet's values, which may be several for a listing. */
-const FACET_VALUES: Record<Exclude<FacetName, PlaceFacetName>, RawBuilder<unknown>> = {
-  deal_type: sql`deal_type`,
-  property_type: sql`property_type`,
-  source_slug: sql`source_slug`,
-  rooms: sql`rooms::text`,
-  features: sql`unnest(features)`,
-  has_images: sql`(image_count > 0)::text`,
-};
+const isPlaceFacet = (name: string): name is keyof typeof PLACE_FACETS => name in PLACE_FACETS;
 
 /** Preferred numbers of a decade (ISO 3, R10, rounded): the bounds of histograms, up to 8e17. */
 const DECADE = [1, 1.25, 1.6, 2, 2.5, 3.2, 4, 5, 6.3, 8];
@@ -155,7 +144,11 @@ export const facetsResponseSchema = Type.Object(
 
 export type FacetsResponse = Static<typeof facetsResponseSchema>;
 
-type CountRow = { name: string; value: string | null; count: number };
+/** Number of listings with the same values in the columns of one facet or histogram; the other columns are null. */
+type Group = Record<string, unknown> & { ignored_columns: number; count: number };
+
+/** Groups of each facet and histogram in a sample of the matches, and the size of the sample. */
+type SampleCounts = { size: number; groupsByName: Map<string, Group[]> };
 
 /**
  * Counts the matches of a search by the values of its filters, in at most `MAX_COUNTED_MATCHES` matches.
@@ -167,27 +160,19 @@ export async function countFacets(
 ): Promise<Omit<FacetsResponse, 'took_ms'>> {
   const { query, ...requestedFilters } = request;
   const filters = await resolveFilters(db, requestedFilters, { needsConversion: true });
-  const samples: RawBuilder<unknown>[] = [];
-  const counts: RawBuilder<unknown>[] = [];
   /** Names of the facets and histograms by the filters that they ignore. */
   const namesByIgnored = Map.groupBy(
-    Object.entries({ total: [], ...OWN_FILTERS, ...OWN_HISTOGRAM_FILTERS }),
+    Object.entries({ ...OWN_FILTERS, ...OWN_HISTOGRAM_FILTERS }),
     ([facet, own]) => own.filter((name) => isOwnFilter(facet, name, filters)).join(),
   );
+  const samples: SampleCounts[] = [];
   for (const [ignored, entries] of namesByIgnored) {
-    const sampleName = sql.id(`sample_${samples.length}`);
     const sampleFilters = omitFilters(filters, ignored.split(','));
     const sample = await selectSample(db, { query, filters: sampleFilters });
-    samples.push(sql`${sampleName} as materialized (${sample})`);
-    counts.push(...entries.map(([name]) => selectCounts(name, sampleName, filters)));
-    counts.push(sql`select ${`relation:${entries.map(([name]) => name).join()}`} as name, null as value,
-      count(*) from ${sampleName}`);
+    const names = entries.map(([name]) => name);
+    samples.push(await countGroups(db, names, { sample, conversion: filters.conversion }));
   }
-  const { rows } = await sql<CountRow>`
-    with ${sql.join(samples)}
-    select name, value, count::integer as count from (${sql.join(counts, sql` union all `)}) as counted
-    where count > 0 order by count desc, value`.execute(db);
-  return { ...presentCounts(rows), currency: filters.currency };
+  return { ...presentCounts(samples), currency: filters.currency };
 }
 
 function isOwnFilter(facet: string, name: keyof SearchFilters, filters: ResolvedFilters): boolean {
@@ -202,83 +187,119 @@ function omitFilters(filters: ResolvedFilters, names: readonly string[]): Resolv
   return Object.fromEntries(Object.entries(filters).filter(([name]) => !names.includes(name)));
 }
 
-/** Selects the counts of one facet or histogram in a sample, as rows of `CountRow`. */
-function selectCounts(
-  name: string,
-  sample: RawBuilder<unknown>,
-  { conversion }: ResolvedFilters,
-): RawBuilder<unknown> {
-  if (name === 'total') return sql`select 'total' as name, null as value, count(*) from ${sample}`;
-  if (isPlaceFacet(name)) {
-    const columns = sql`place_path, ${PLACE_FACETS[name].key}`;
-    return sql`select ${name} as name, jsonb_build_array(${columns})::text as value, count(*) from ${sample}
-      group by ${columns}`;
-  }
-  const value =
-    name in FACET_VALUES
-      ? FACET_VALUES[name as keyof typeof FACET_VALUES]
-      : selectBucket(name, conversion);
-  return sql`select ${name} as name, value, count(*) from (select ${value} as value from ${sample}) as listed
-    where value is not null group by value`;
+/** Counts the groups of several facets and histograms in one pass over a sample. */
+async function countGroups(
+  db: Kysely<Tables>,
+  names: readonly string[],
+  { sample, conversion }: { sample: RawBuilder<unknown> } & Pick<ResolvedFilters, 'conversion'>,
+): Promise<SampleCounts> {
+  const columns = [...new Set(names.flatMap(listColumns))];
+  const groups = ['', ...names].map((name) => {
+    const groupColumns = name === '' ? [] : listColumns(name);
+    const ignoredColumns = columns.reduce(
+      (bits, column) => bits * 2 + Number(!groupColumns.includes(column)),
+      0,
+    );
+    return {
+      name,
+      ignoredColumns,
+      set: sql`(${sql.join(groupColumns.map((column) => sql.ref(column)))})`,
+    };
+  });
+  const selected = columns.map(
+    (column) => sql`${selectValue(column, conversion)} as ${sql.id(column)}`,
+  );
+  const references = sql.join(columns.map((column) => sql.ref(column)));
+  const { rows } = await sql<Group>`
+    select grouping(${references}) as ignored_columns, ${references}, count(*)::integer as count
+    from (select ${sql.join(selected)} from (${sample}) as listing) as sample
+    group by grouping sets (${sql.join(groups.map(({ set }) => set))})`.execute(db);
+  const rowsByColumns = Map.groupBy(rows, (row) => row.ignored_columns);
+  const groupsByName = new Map(
+    groups.map(({ name, ignoredColumns }) => [name, rowsByColumns.get(ignoredColumns) ?? []]),
+  );
+  return { size: groupsByName.get('')?.[0]?.count ?? 0, groupsByName };
 }
 
-function selectBucket(name: string, conversion: ResolvedFilters['conversion']) {
+/** Lists the columns by which the listings of a facet or histogram are counted. */
+function listColumns(name: string): string[] {
+  if (!isPlaceFacet(name)) return [name];
+  return ['place_id', PLACE_FACETS[name].key].filter((column) => column !== undefined);
+}
+
+function selectValue(
+  column: string,
+  conversion: ResolvedFilters['conversion'],
+): RawBuilder<unknown> {
+  if (column === 'place_id') return sql`place_path[1]`;
+  if (column === 'has_images') return sql`image_count > 0`;
+  if (!(column in OWN_HISTOGRAM_FILTERS)) return sql.ref(column);
   const amount =
-    name === 'area_total' ? sql`area_total::float8` : selectConverted(sql.ref(name), conversion);
-  return sql`width_bucket(${amount}, ${HISTOGRAM_BOUNDS}::float8[])::text`;
+    column === 'area_total'
+      ? sql`area_total::float8`
+      : selectConverted(sql.ref(column), conversion);
+  return sql`width_bucket(${amount}, ${HISTOGRAM_BOUNDS}::float8[])`;
 }
 
 function presentCounts(
-  rows: readonly CountRow[],
+  samples: readonly SampleCounts[],
 ): Pick<FacetsResponse, 'total' | 'facets' | 'histograms'> {
-  const rowsByName = Map.groupBy(rows, ({ name }) => name);
-  const boundedNames = new Set(
-    rows
-      .filter(({ name, count }) => name.startsWith('relation:') && count >= MAX_COUNTED_MATCHES)
-      .flatMap(({ name }) => name.slice('relation:'.length).split(',')),
-  );
-  const getRelation = (name: string) => (boundedNames.has(name) ? 'gte' : 'eq');
-  const facets = Object.keys(OWN_FILTERS).map((name) => {
-    const facetRows = rowsByName.get(name) ?? [];
-    const values = isPlaceFacet(name)
-      ? presentPlaces(name, facetRows)
-      : facetRows.map(({ value, count }) => ({ value, count }));
-    return [name, { values: values.slice(0, MAX_VALUES), relation: getRelation(name) }];
-  });
+  const present = <Content>(name: string, presentGroups: (groups: readonly Group[]) => Content) => {
+    const sample = samples.find(({ groupsByName }) => groupsByName.has(name));
+    const isBounded = (sample?.size ?? 0) >= MAX_COUNTED_MATCHES;
+    const relation = isBounded ? ('gte' as const) : ('eq' as const);
+    return { ...presentGroups(sample?.groupsByName.get(name) ?? []), relation };
+  };
+  const facets = Object.keys(OWN_FILTERS).map((name) => [
+    name,
+    present(name, (groups) => ({ values: presentValues(name, groups) })),
+  ]);
   const histograms = Object.keys(OWN_HISTOGRAM_FILTERS).map((name) => [
     name,
-    { buckets: presentBuckets(rowsByName.get(name) ?? []), relation: getRelation(name) },
+    present(name, (groups) => ({ buckets: presentBuckets(name, groups) })),
   ]);
   return {
-    total: { value: rowsByName.get('total')?.[0]?.count ?? 0, relation: getRelation('total') },
+    // No filter belongs to the features, so their sample has all matches.
+    total: present('features', (groups) => ({
+      value: groups.reduce((sum, { count }) => sum + count, 0),
+    })),
     // The names are those of the schemas.
     facets: Object.fromEntries(facets) as FacetsResponse['facets'],
     histograms: Object.fromEntries(histograms) as Record<HistogramName, never>,
   };
 }
 
-/**
- * Presents the values of a facet of places: the places of its kinds in the path of a listing, or the written name of a
- * place that the gazetteer does not have.
- */
-function presentPlaces(facet: PlaceFacetName, rows: readonly CountRow[]) {
-  const kinds: readonly PlaceKind[] = PLACE_FACETS[facet].kinds;
+function presentValues(name: string, groups: readonly Group[]) {
   const counts = new Map<Place | string, number>();
-  for (const { value, count } of rows) {
-    const [path, key] = JSON.parse(value ?? '[]') as [path: number[] | null, key: string | null];
-    const places = (path ?? []).map(getPlace).filter((place) => place !== undefined);
-    const values: (Place | string)[] = places.filter(({ kind }) => kinds.includes(kind));
-    const hasPlace = places.some(({ kind }) => kind === facet);
-    // The name may be that of a larger place, such as a raion.
-    const isKnown = (name: string) => findDistricts(name).some((place) => places.includes(place));
-    if (key && !hasPlace && !isKnown(key)) values.push(key);
-    for (const item of values) counts.set(item, (counts.get(item) ?? 0) + count);
+  for (const group of groups) {
+    for (const value of listValues(name, group))
+      counts.set(value, (counts.get(value) ?? 0) + group.count);
   }
   return [...counts]
-    .toSorted(([, a], [, b]) => b - a)
-    .map(([place, count]) =>
-      typeof place === 'string' ? { value: place, count } : { ...presentPlace(place), count },
-    );
+    .map(([value, count]) =>
+      typeof value === 'string' ? { value, count } : { ...presentPlace(value), count },
+    )
+    .toSorted((a, b) => b.count - a.count || (a.value < b.value ? -1 : 1))
+    .slice(0, MAX_VALUES);
+}
+
+/**
+ * Lists the values of a facet in a group of listings. Those of a facet of places are the places of its kinds that
+ * contain the listings, or the written name of a place that the gazetteer does not have.
+ */
+function listValues(name: string, group: Group): (Place | string)[] {
+  if (name === 'features') return (group['features'] as string[] | null) ?? [];
+  if (!isPlaceFacet(name)) return group[name] === null ? [] : [String(group[name])];
+  const { kinds, key }: { kinds: readonly PlaceKind[]; key: string | undefined } =
+    PLACE_FACETS[name];
+  const place = getPlace(group['place_id'] as number);
+  const places = (place?.path ?? []).map(getPlace).filter((container) => container !== undefined);
+  const values = places.filter(({ kind }) => kinds.includes(kind));
+  const writtenName = key === undefined ? null : (group[key] as string | null);
+  if (!writtenName || places.some(({ kind }) => kind === name)) return values;
+  // The name may be that of a larger place, such as a raion.
+  const isKnown = findDistricts(writtenName).some((container) => places.includes(container));
+  return isKnown ? values : [...values, writtenName];
 }
 
 function presentPlace(place: Place) {
@@ -287,12 +308,13 @@ function presentPlace(place: Place) {
   return { value: getFilterName(place), place_id: place.id, ...city, region: getName('region') };
 }
 
-function presentBuckets(rows: readonly CountRow[]) {
-  const counts = new Map(rows.map(({ value, count }) => [Number(value), count]));
+function presentBuckets(name: string, groups: readonly Group[]) {
+  const counted = groups.filter((group) => group[name] !== null);
+  const counts = new Map(counted.map((group) => [Number(group[name]), group.count]));
   const numbers = [...counts.keys()];
   const first = Math.min(...numbers);
   return Array.from(
-    { length: rows.length === 0 ? 0 : Math.max(...numbers) - first + 1 },
+    { length: numbers.length === 0 ? 0 : Math.max(...numbers) - first + 1 },
     (_, index) => {
       const bucket = first + index;
       return {
