@@ -125,7 +125,7 @@ test('equal seeds make equal questions, and all groups have the same size', () =
     const questions = createQuestions(kind, questionSettings);
     assert.deepEqual(createQuestions(kind, questionSettings), questions);
     const groups = [...Map.groupBy(questions, formatGroup).values()];
-    assert.equal(groups.length, kind === 'similar' ? 4 : 12);
+    assert.equal(groups.length, ['fulltext', 'hybrid'].includes(kind) ? 12 : 4);
     assert.equal(new Set(groups.map(({ length }) => length)).size, 1);
   }
 });

@@ -1,10 +1,29 @@
 import { createRandom, type Random } from '../listings/random.ts';
 import { createVectorGenerator, type VectorGenerator } from '../listings/vector.ts';
-import { getWord } from '../listings/words.ts';
+import { CITIES, getWord } from '../listings/words.ts';
 
-/** Kinds of search, as in the paths of the API. */
-export const KINDS = ['fulltext', 'similar', 'hybrid'] as const;
+/** Kinds of search that rank listings, as in the paths of the API. */
+export const RANKED_KINDS = ['fulltext', 'similar', 'hybrid'] as const;
+export type RankedKind = (typeof RANKED_KINDS)[number];
+
+/** All kinds of search. */
+export const KINDS = [...RANKED_KINDS, 'browse', 'facets', 'points'] as const;
 export type Kind = (typeof KINDS)[number];
+
+const WORD_KINDS: readonly Kind[] = ['fulltext', 'hybrid'];
+
+/** Orders of browsing; distances have their own filter. */
+const ORDERS = [
+  'newest',
+  'price_asc',
+  'price_desc',
+  'price_per_m2_asc',
+  'price_per_m2_desc',
+  'area_asc',
+  'area_desc',
+];
+/** Degrees from the centre of a map to its sides, by zoom level: a map of 1,000 × 700 pixels. */
+const MAP_SIDES = { 7: [2.5, 5.5], 11: [0.16, 0.34] } as const;
 
 /** Breadths of a query, by the share of listings that contain its words. */
 export const BREADTHS = ['broad', 'medium', 'rare'] as const;
@@ -22,11 +41,13 @@ export const FILTERS: Readonly<Record<string, readonly Filters[]>> = {
 
 export type Question = {
   kind: Kind;
-  /** Undefined for `similar` searches, which have no words. */
+  /** Undefined for searches without words. */
   breadth: Breadth | undefined;
   filter: string;
   query?: string;
   embedding?: number[];
+  /** Fields of the request that are not in other kinds of search. */
+  options?: object;
   filters: Filters;
 };
 
@@ -42,30 +63,47 @@ const RANKS: Record<Breadth, readonly [from: number, to: number]> = {
  * words. The vectors of `similar` searches belong to no listing.
  * @param dimensions Number of elements of a vector.
  */
-export function createQuestions(
-  kind: Kind,
+export function createQuestions<Of extends Kind>(
+  kind: Of,
   { count, seed, dimensions }: { count: number; seed: number; dimensions: number },
-): Question[] {
+): (Question & { kind: Of })[] {
   const vectorGenerator = createVectorGenerator(dimensions);
   const filters = Object.keys(FILTERS);
   return Array.from({ length: count }, (_, index) => {
     const random = createRandom(seed, index);
     const filter = filters[index % filters.length] ?? 'none';
-    const breadth =
-      kind === 'similar'
-        ? undefined
-        : BREADTHS[Math.floor(index / filters.length) % BREADTHS.length];
-    const content =
-      breadth === undefined
-        ? { embedding: createVector(vectorGenerator, random) }
-        : { query: createWords(breadth, random) };
-    return { kind, breadth, filter, filters: random.pick(FILTERS[filter] ?? [{}]), ...content };
+    const cycle = Math.floor(index / filters.length);
+    const breadth = WORD_KINDS.includes(kind) ? BREADTHS[cycle % BREADTHS.length] : undefined;
+    return {
+      kind,
+      breadth,
+      filter,
+      filters: random.pick(FILTERS[filter] ?? [{}]),
+      ...(breadth !== undefined && { query: createWords(breadth, random) }),
+      ...(kind === 'similar' && { embedding: createVector(vectorGenerator, random) }),
+      ...(kind === 'browse' && { options: { sort: ORDERS[cycle % ORDERS.length] } }),
+      ...(kind === 'points' && { options: createMap(random) }),
+    };
   });
 }
 
+/** Returns a map of a random city, or of the land around it. */
+function createMap(random: Random): object {
+  const { latitude, longitude } = random.pick(CITIES);
+  const zoom = random.pick([7, 11] as const);
+  const [height, width] = MAP_SIDES[zoom];
+  const bounding_box = {
+    south: latitude - height,
+    west: longitude - width,
+    north: latitude + height,
+    east: longitude + width,
+  };
+  return { zoom, bounding_box };
+}
+
 /** Returns the body of a search request. */
-export function createBody({ query, embedding, filters }: Question): object {
-  return { ...filters, ...(query === undefined ? { embedding } : { query }) };
+export function createBody({ query, embedding, options, filters }: Question): object {
+  return { ...filters, ...options, ...(query && { query }), ...(embedding && { embedding }) };
 }
 
 /** Returns the name of a question's group. */

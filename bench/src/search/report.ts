@@ -1,7 +1,7 @@
 import { type Goal, formatGoals, formatNumber, formatRange, formatTable } from '../report.ts';
 import type { Options } from '../options.ts';
 import { median, ratio, summarize } from '../statistics.ts';
-import { KINDS, type Kind } from './questions.ts';
+import { KINDS, type Kind, RANKED_KINDS, type RankedKind } from './questions.ts';
 import type { Equality, Recall } from './check.ts';
 import type { ChurnResult } from './churn.ts';
 
@@ -23,7 +23,7 @@ export type Sample = {
 export type Latency = { p50: number; p95: number; max: number; searches: number };
 
 /** Number of searches per second whose statements pgbench runs, in one round. */
-export type StatementRate = Pick<Sample, 'listings' | 'kind' | 'round'> & { rate: number };
+export type StatementRate = Pick<Sample, 'listings' | 'round'> & { kind: RankedKind; rate: number };
 
 /** Results for databases of one size. */
 export type Findings = {
@@ -96,7 +96,7 @@ function formatTimeTable(findings: readonly Pick<Findings, 'listings' | 'samples
 }
 
 function formatStatementTable(findings: readonly Findings[]): string {
-  const rows = KINDS.flatMap((kind) =>
+  const rows = RANKED_KINDS.flatMap((kind) =>
     findings.map((finding) => {
       const { searchRates, statementRates } = pairRates(finding, kind);
       const share = formatRange(ratio(searchRates, statementRates), 2);
@@ -112,7 +112,7 @@ function formatStatementTable(findings: readonly Findings[]): string {
 }
 
 /** Returns the rates of searches, and those of their statements with pgbench, of each round. */
-export function pairRates({ samples, statementRates }: Findings, kind: Kind) {
+export function pairRates({ samples, statementRates }: Findings, kind: RankedKind) {
   const isOfKind = (measurement: { kind: Kind }) => measurement.kind === kind;
   return {
     searchRates: samples.filter(isOfKind).map(({ searches, seconds }) => searches / seconds),

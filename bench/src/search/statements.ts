@@ -8,7 +8,7 @@ import { BenchError } from '../bench-error.ts';
 import { EMBEDDING_MODEL, formatArray } from '../listings/rows.ts';
 import { createVectorGenerator } from '../listings/vector.ts';
 import { callPgbench, type Pgbench } from '../pgbench.ts';
-import { createBody, createTextVector, type Question } from './questions.ts';
+import { createBody, createTextVector, type Question, type RankedKind } from './questions.ts';
 
 /** Number of questions per round: each one is a script, and pgbench reads at most 128 scripts. */
 export const QUESTIONS = 120;
@@ -20,7 +20,7 @@ export const QUESTIONS = 120;
  */
 export async function recordStatements(
   databaseUrl: string,
-  questions: readonly Question[],
+  questions: readonly (Question & { kind: RankedKind })[],
   { dimensions, signal }: { dimensions: number; signal: AbortSignal },
 ): Promise<string[]> {
   const database = await connect<Tables>({ url: databaseUrl });

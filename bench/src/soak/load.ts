@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { serveMethods } from '../process/child.ts';
 import {
   createBody,
-  KINDS,
-  type Kind,
+  RANKED_KINDS,
+  type RankedKind,
   createQuestions,
   type Question,
 } from '../search/questions.ts';
@@ -27,7 +27,7 @@ export type Outcome = {
   accepted: number;
   /** Latencies in milliseconds. */
   ingestMs: number[];
-  searchMs: Record<Kind, number[]>;
+  searchMs: Record<RankedKind, number[]>;
   /** Responses with an unexpected status. */
   unexpectedResponses: string[];
 };
@@ -56,7 +56,7 @@ async function fill(load: Load): Promise<void> {
 
 /** Sends payloads and searches at a constant rate until `stop`, independent of response times. */
 function start(load: Load): void {
-  const searches = KINDS.map((kind) => {
+  const searches = RANKED_KINDS.map((kind) => {
     const { dimensions } = load;
     const questions = createQuestions(kind, { count: QUESTIONS, seed: SEED, dimensions });
     let searchCount = 0;
@@ -94,7 +94,10 @@ async function ingest({ url, listings, imageHost }: Load): Promise<void> {
   outcome.ingestMs.push(durationMs);
 }
 
-async function search({ url }: Load, question: Question | undefined): Promise<void> {
+async function search(
+  { url }: Load,
+  question: (Question & { kind: RankedKind }) | undefined,
+): Promise<void> {
   if (question === undefined) return;
   const { kind } = question;
   const durationMs = await post(`${url}/api/v1/search/${kind}`, createBody(question), 200);

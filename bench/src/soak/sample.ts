@@ -2,7 +2,7 @@ import { claimJobs, createRawCleanup, type Tables } from '@oselya/collector/inte
 import { connect } from '@oselya/db';
 import { Counter } from 'prom-client';
 import type { RemoteProcess } from '../process/parent.ts';
-import { KINDS, type Kind } from '../search/questions.ts';
+import { RANKED_KINDS, type RankedKind } from '../search/questions.ts';
 import { percentiles, median } from '../statistics.ts';
 import type { Outcome } from './load.ts';
 import type { CollectorProcess, ProcessResources } from './servers/collector.ts';
@@ -14,7 +14,7 @@ export type Sample = ProcessResources & {
   claimMs: number;
   accepted: number;
   ingestP95: number;
-  searchP95: Record<Kind, number>;
+  searchP95: Record<RankedKind, number>;
   tables: Record<Table, TableStatistics>;
 };
 
@@ -34,7 +34,7 @@ export async function takeSample(
   const tables = await monitor.tables();
   const resources = await collector.call('resources');
   const searchP95 = Object.fromEntries(
-    KINDS.map((kind) => [kind, computeP95(outcome.searchMs[kind])]),
+    RANKED_KINDS.map((kind) => [kind, computeP95(outcome.searchMs[kind])]),
   );
   return {
     seconds,
@@ -42,7 +42,7 @@ export async function takeSample(
     accepted: outcome.accepted,
     ingestP95: computeP95(outcome.ingestMs),
     // The record is complete, because the entries contain every kind of search.
-    searchP95: searchP95 as Record<Kind, number>,
+    searchP95: searchP95 as Record<RankedKind, number>,
     ...resources,
     tables,
   };
