@@ -10,7 +10,7 @@ export type RankedKind = (typeof RANKED_KINDS)[number];
 export const KINDS = [...RANKED_KINDS, 'browse', 'facets', 'points'] as const;
 export type Kind = (typeof KINDS)[number];
 
-const WORD_KINDS: readonly Kind[] = ['fulltext', 'hybrid'];
+const WORD_KINDS: ReadonlySet<Kind> = new Set(['fulltext', 'hybrid']);
 
 /** Orders of browsing; distances have their own filter. */
 const ORDERS = [
@@ -73,7 +73,7 @@ export function createQuestions<Of extends Kind>(
     const random = createRandom(seed, index);
     const filter = filters[index % filters.length] ?? 'none';
     const cycle = Math.floor(index / filters.length);
-    const breadth = WORD_KINDS.includes(kind) ? BREADTHS[cycle % BREADTHS.length] : undefined;
+    const breadth = WORD_KINDS.has(kind) ? BREADTHS[cycle % BREADTHS.length] : undefined;
     return {
       kind,
       breadth,

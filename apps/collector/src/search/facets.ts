@@ -145,7 +145,10 @@ export const facetsResponseSchema = Type.Object(
 export type FacetsResponse = Static<typeof facetsResponseSchema>;
 
 /** Number of listings with the same values in the columns of one facet or histogram; the other columns are null. */
-type Group = Record<string, unknown> & { ignored_columns: number; count: number };
+type Group = Record<string, string | number | boolean | string[] | null> & {
+  ignored_columns: number;
+  count: number;
+};
 
 /** Groups of each facet and histogram in a sample of the matches, and the size of the sample. */
 type SampleCounts = { size: number; groupsByName: Map<string, Group[]> };
