@@ -109,7 +109,7 @@ export async function findPoints(
     located as (
       select sample.id, coalesce(sample.latitude, place.latitude) as latitude,
         coalesce(sample.longitude, place.longitude) as longitude, sample.latitude is null as is_approximate,
-        round((${selectConverted(sql.ref('price'), filters.conversion)})::numeric, 2)::float8 as price
+        ${selectConverted(sql.ref('price'), filters.conversion)} as price
       from sample
       left join jsonb_to_recordset(${JSON.stringify(placeRows)}::jsonb)
         as place (id integer, latitude float8, longitude float8) on place.id = place_path[1]),
@@ -118,7 +118,7 @@ export async function findPoints(
         floor((0.5 - ln(tan(pi() / 4 + radians(greatest(least(latitude, 85), -85)) / 2)) / (2 * pi())) * ${cellCount}::float8) as y
       from located where latitude is not null)
     select avg(latitude)::float8 as latitude, avg(longitude)::float8 as longitude, count(*)::integer as count,
-      count(*) filter (where is_approximate)::integer as approximate_count, min(price)::float8 as price_min,
+      count(*) filter (where is_approximate)::integer as approximate_count, round(min(price)::numeric, 2)::float8 as price_min,
       to_jsonb((array_agg(id order by id desc))[1:${sql.lit(MAX_NAMED_LISTINGS)}]) as listing_ids,
       (select count(*)::integer from sample) as total
     from cells group by x, y order by count(*) desc, x, y`.execute(db);

@@ -133,8 +133,7 @@ async function createFirstBlock(
   newestId: number,
   { part, countBefore = 0 }: { part?: 'rest'; countBefore?: number } = {},
 ): Promise<Block> {
-  const condition = sql<SqlBool>`${whereFilters(filters)} and ${whereWords(words)}`;
-  const { matchCount } = await estimateListings(db, condition);
+  const { matchCount } = await estimateListings(db, whereFilters(filters), whereWords(words));
   const block: Block = {
     part: part ?? 'all',
     firstId: 0,

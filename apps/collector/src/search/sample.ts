@@ -18,18 +18,28 @@ export async function selectSample(
     text === undefined
       ? sql<SqlBool>`true`
       : sql<SqlBool>`words @@ plainto_tsquery('simple', ${text})`;
-  const condition = sql<SqlBool>`${whereFilters(filters)} and ${hasWords}`;
-  // An index of positions reads rows, in which terms would be computed.
-  const meetsFilters =
-    text === undefined && listAreas(filters).length > 0
-      ? whereFilters(filters)
-      : whereFilterTerms(filters);
-  const { matchCount } = await estimateListings(db, condition);
+  const { matchCount } = await estimateListings(
+    db,
+    whereFilters(filters),
+    text === undefined ? undefined : hasWords,
+  );
   const table = sql.raw(text === undefined ? 'listing_facts' : 'listing_index');
   const columns = sql`id, source_slug, deal_type, property_type, place_path, city_key, district_key, price, currency, price_per_m2,
     area_total, rooms, features, image_count, latitude, longitude`;
-  return matchCount > MAX_COUNTED_MATCHES
-    ? sql`select ${columns} from ${table} where ${condition} order by id desc limit ${MAX_COUNTED_MATCHES}`
-    : sql`select ${columns} from ${table} where ${meetsFilters} and ${hasWords}
-        order by id + 0 desc limit ${MAX_COUNTED_MATCHES}`;
+  if (matchCount > MAX_COUNTED_MATCHES) {
+    return sql`select ${columns} from ${table} where ${whereFilters(filters)} and ${hasWords}
+      order by id desc limit ${MAX_COUNTED_MATCHES}`;
+  }
+  // An index of positions reads rows, in which terms would be computed.
+  const isReadByPosition =
+    text === undefined && listAreas(filters).length > 0 && !(await areFewWithoutAreas(db, filters));
+  const meetsFilters = isReadByPosition ? whereFilters(filters) : whereFilterTerms(filters);
+  return sql`select ${columns} from ${table} where ${meetsFilters} and ${hasWords}
+    order by id + 0 desc limit ${MAX_COUNTED_MATCHES}`;
+}
+
+async function areFewWithoutAreas(db: Kysely<Tables>, filters: ResolvedFilters): Promise<boolean> {
+  const otherFilters = { ...filters, bounding_box: undefined, near: undefined };
+  const { matchCount } = await estimateListings(db, whereFilters(otherFilters));
+  return matchCount <= MAX_COUNTED_MATCHES;
 }
