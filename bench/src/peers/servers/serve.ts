@@ -32,7 +32,10 @@ export function serveEngine({ load, open, search, insert }: EmbeddedEngine): voi
         (body) => response.end(body),
         (error: unknown) => response.writeHead(500).end(String(error)),
       );
-    }).listen(0, '127.0.0.1');
+    });
+    // A client may reuse a connection after any pause.
+    server.keepAliveTimeout = 0;
+    server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const address = server.address();
     return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
