@@ -43,9 +43,10 @@ const MAX_WORDS = 16;
 
 const WORD_KEY_PATTERN = /^[a-z]{2,40}$/;
 
-/** Weight of a preference, and factor of the weights of types and places. */
+/** Weight of a preference, and factors of the weights of types and places, and of words that may mean something else. */
 const PREFERENCE_WEIGHT = 1;
 const DECISIVE_FACTOR = 2;
+const GUESS_FACTOR = 0.5;
 
 type Candidate = { key: string; term: string };
 
@@ -81,7 +82,8 @@ export async function expandUnknownWords(
     db,
     unknownGroups.flatMap(({ group }) => listKeys(group)),
   );
-  for (const { group } of unknownGroups) expansions.set(group, correctWord(group, nearTerms));
+  const correctedGroups = new Set(unknownGroups.map(({ group }) => group));
+  for (const group of correctedGroups) expansions.set(group, correctWord(group, nearTerms));
   const newTerms = [...expansions.values()].flatMap(listTerms);
   const allCounts =
     newTerms.length === 0
@@ -95,7 +97,8 @@ export async function expandUnknownWords(
     };
     const count = Math.min(countGroup(expandedGroup, allCounts), total);
     const { text, isPreference = false } = group;
-    const factor = group.isDecisive === true ? DECISIVE_FACTOR : 1;
+    const factor =
+      group.isDecisive === true ? DECISIVE_FACTOR : correctedGroups.has(group) ? GUESS_FACTOR : 1;
     const weight = factor * Math.log(1 + (total - count + 0.5) / (count + 0.5));
     return {
       text,
