@@ -6,7 +6,8 @@ export type FactMatch = { start: number; end: number; terms: string[] };
 /** Facts of a listing have terms that begin with `@`, which no word of a text can. */
 export const createFactTerm = (name: string, value: string | number = '') => `@${name}${value}`;
 
-const NUMERALS = new Map(
+/** Numbers up to ten by the beginnings of their words. */
+export const NUMERALS = new Map(
   Object.entries({
     1: 'одно одн один одна одну однієї однокімнатн one single',
     2: 'двох дво двух два дві две two double',

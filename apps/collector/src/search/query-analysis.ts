@@ -61,7 +61,14 @@ const VAGUE_WORDS = new Set(
     'i we me my its our is are be that which who what it this there has have can could would will should may do does get works work ' +
     'through during while when if not all over about into than also just more most other only already always own some any ' +
     'looking look need want wanted wanting find searching search something somewhere anywhere open where space place places spot location ' +
-    'window windows year city town'
+    'window windows year city town ' +
+    'хто кто хоч хотя хоча навіть даже також тоже аби має мати мають буде будет будут було була підійде підходить підходящий подойдет подходит подходящий ' +
+    'знайти найти знайдіть найдите підібрати подобрать покажіть покажите порадьте посоветуйте бажано желательно обовязково обязательно приблизно примерно ' +
+    'орієнтовно ориентировочно можливо возможно нормальний нормальный комфортний комфортный ідеально идеально швидко быстро вигідно выгодно дорого ' +
+    'економ эконом найдешевший щось такий такой район районі районе хвилин минут пішки пешком стан состояние повністю полностью громадський общественный ' +
+    'he she they them us you your am was were been being had him her his where when why how prefer preferably ideally suitable suit suits ideal perfect lovely ' +
+    'comfortable decent please show give tell help someone anyone everyone minutes walk walking distance away district area neighborhood neighbourhood ' +
+    'fully completely really quickly fast approximately approx roughly cheapest possible rather enough public stable стабільний стабильный'
   ).split(' '),
 );
 
@@ -79,7 +86,13 @@ const isVague = ({ text, stems, prefix }: TermGroup) =>
 
 /** Words before a place that mean its surroundings, and words between them and the place. */
 const NEAR_WORDS = new Set(
-  'під под біля поблизу поруч поряд неподалік коло недалеко возле около рядом вблизи near nearby outside around close far bilya pid pod nepodalik nedaleko vozle okolo'.split(
+  'під под біля поблизу поблизости поруч поряд неподалік неподалеку коло недалеко близько близко возле около рядом вблизи near nearby outside around close far next bilya pid pod nepodalik nedaleko vozle okolo'.split(
+    ' ',
+  ),
+);
+/** Words for the surroundings of the place after them, which are also a wish of their own. */
+const SUBURB_WORDS = new Set(
+  'передмістя передмісті пригород пригороде околиця околиці околицях окрестности окрестностях suburb suburbs outskirts'.split(
     ' ',
   ),
 );
@@ -92,7 +105,7 @@ const NEAR_LINKS = new Set('від до з із от до с to from of vid ot z
 export function analyzeQuery(query: string): QueryAnalysis {
   const { phones, rest } = extractPhones(query);
   const { excludedFloors, rest: restOfFloors } = extractFloors(
-    normalizeNumbers(spellOutAmounts(rest)),
+    normalizeNumbers(spellOutAmounts(rest)).replaceAll(DISTANCE_PATTERN, ' '),
   );
   const { limits, rest: restOfLimits } = extractLimits(restOfFloors);
   const groups: TermGroup[] = phones.map((phone) =>
@@ -159,17 +172,28 @@ const createPreference = (excluded: readonly string[]): TermGroup => ({
   isPreference: true,
 });
 
-const EXCLUDED_FLOOR_PATTERN =
-  /(?<!\p{L})(?:не|ні|ни|not|neither|nor) (?:(?:на|on|the) )*(?:(?<first>перш|перв|first)|(?<last>остан|послед|last|top)|крайн)\p{L}*(?: (?:поверх|этаж|floor)\p{L}*)?/gu;
+/** Words after "to" and "from" that are no place. */
+const NOT_PLACE = 'the owner|owner|develop|rent|let|buy|live|власн|госп|хаз|собств|хоз|забуд|застр';
+/** Ways to a place: "5 хвилин пішки", "до моря 300 м", "500 м від метро". They are no area of the home. */
+const DISTANCE_PATTERN = new RegExp(
+  String.raw`(?<![\p{L}\d])\d{1,4}(?:d\d)? ?(?:(?:хв|хвилин\p{L}*|мин|минут\p{L}*|min|minutes?)|(?:к?м|k?m|метр\p{L}*|met(?:er|re)s?)` +
+    String.raw`(?:(?<=(?<!\p{L})до \p{L}{3,} \d{1,4} ?\p{L}+)|(?= (?:до|від|от|to|from) (?!${NOT_PLACE})\p{L})))(?![\p{L}\d])`,
+  'gu',
+);
 
-/** Takes out the floors that a query excludes: "не перший і не останній поверх". */
+const EXCLUDED_FLOOR = String.raw`(?:(?:на|on|the) )*(?:перш|перв|first|ground|остан|послед|last|top|крайн)\p{L}*(?: (?:поверх|этаж|floor)\p{L}*)?`;
+const EXCLUDED_FLOOR_PATTERN = new RegExp(
+  String.raw`(?<!\p{L}|не )(?:не|ні|ни|not|neither|nor|крім|окрім|кроме|except|вище|выше|above) ${EXCLUDED_FLOOR}` +
+    String.raw`(?: (?:(?:і|й|та|и|або|or|and|nor|не|ні|ни|not) ){1,2}${EXCLUDED_FLOOR})?`,
+  'gu',
+);
+
+/** Takes out the floors that a query excludes: "не перший і не останній поверх", "кроме первого". */
 function extractFloors(text: string): { excludedFloors: string[]; rest: string } {
-  const terms = [createFactTerm('floor', 1), createFactTerm('last_floor')];
-  const excludedFloors = Array.from(text.matchAll(EXCLUDED_FLOOR_PATTERN), ({ groups = {} }) =>
-    groups['first'] !== undefined
-      ? terms.slice(0, 1)
-      : terms.slice(groups['last'] === undefined ? 0 : 1),
-  ).flat();
+  const excludedFloors = [...text.matchAll(EXCLUDED_FLOOR_PATTERN)].flatMap(([phrase]) => [
+    ...(/перш|перв|first|ground|крайн/.test(phrase) ? [createFactTerm('floor', 1)] : []),
+    ...(/остан|послед|last|top|крайн/.test(phrase) ? [createFactTerm('last_floor')] : []),
+  ]);
   return { excludedFloors, rest: text.replaceAll(EXCLUDED_FLOOR_PATTERN, ' ') };
 }
 
@@ -185,6 +209,17 @@ const DEAL_PRICES: Record<string, { minRent: number; maxRent: number; minSale: n
 
 /** Types that are sold for the price of a rent. */
 const CHEAP_TYPES = [createFactTerm('garage'), createFactTerm('land')].map(quote);
+/** Types whose prices do not tell a rent from a sale. */
+const TYPES_OF_ANY_PRICE = [...CHEAP_TYPES, quote(createFactTerm('commercial'))];
+
+/** Smallest monthly rent in hryvnias, and smallest price without a deal that is more likely a sale in dollars. */
+const MIN_HRYVNIA_RENT = 1500;
+const MIN_DOLLAR_SALE = 30_000;
+
+/** Returns whether a price without a currency is likely in dollars. */
+const isInDollars = (price: number, deals: readonly DealType[]) =>
+  !deals.includes('daily_rent') &&
+  (price < MIN_HRYVNIA_RENT || (deals.length === 0 && price >= MIN_DOLLAR_SALE));
 
 /** Prefers listings of the deal that the words or the price mean. Monthly rents are no daily ones. */
 function createDealPreference(groups: readonly TermGroup[], limits: QueryLimits): TermGroup[] {
@@ -192,13 +227,16 @@ function createDealPreference(groups: readonly TermGroup[], limits: QueryLimits)
     groups.some(({ operands }) => operands.includes(quote(createFactTerm(deal)))),
   );
   const price = limits.price_max ?? limits.price_min;
+  const hasType = (types: readonly string[]) =>
+    groups.some(({ operands }) => types.some((type) => operands.includes(type)));
   // Homes are sold for dollars. Rents are in hryvnias, the default of searches.
-  if (price !== undefined && namedDeals.includes('sale')) limits.currency ??= 'USD';
-  const impliedDeals = groups.some(({ operands }) =>
-    CHEAP_TYPES.some((type) => operands.includes(type)),
+  if (
+    price !== undefined &&
+    (namedDeals.includes('sale') ||
+      (!hasType(TYPES_OF_ANY_PRICE) && isInDollars(price, namedDeals)))
   )
-    ? []
-    : guessDeals(price, limits.currency);
+    limits.currency ??= 'USD';
+  const impliedDeals = hasType(CHEAP_TYPES) ? [] : guessDeals(price, limits.currency);
   const deals = namedDeals.length > 0 ? namedDeals : impliedDeals;
   const otherDeals = DEAL_TYPES.filter((deal) => !deals.includes(deal));
   return deals.length === 0 || otherDeals.length === 0
@@ -261,7 +299,8 @@ function createWordGroups(
 /** Returns whether the words before an index mean the surroundings of the place there. */
 function isNear(words: readonly string[], index: number): boolean {
   const [last = '', beforeLast = ''] = [words[index - 1], words[index - 2]];
-  return NEAR_WORDS.has(last) || (NEAR_LINKS.has(last) && NEAR_WORDS.has(beforeLast));
+  const means = (word: string) => NEAR_WORDS.has(word) || SUBURB_WORDS.has(word);
+  return means(last) || (NEAR_LINKS.has(last) && means(beforeLast));
 }
 
 /** Radius of the surroundings of a city, in metres, by its smallest population. */

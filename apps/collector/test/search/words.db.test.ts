@@ -79,7 +79,7 @@ test('A query finds a listing by other forms, languages, letters, numbers and wi
     flat: 'Здається двокімнатна квартира на Сихові, Львів, 54,5 м², 5 поверх з 9. 12 000 грн. Тел. 067 123-45-67',
     house: 'Продам дом в Одессе у моря, 6 соток, гараж. Без комиссии',
     office: 'Office space near a metro station in Kyiv',
-    room: 'Кімната без тварин, великий парк, на території є охорона',
+    room: 'Кімната без тварин і без газу, великий парк, на території є охорона',
   };
   await add(...Object.values(texts).map((description) => ({ description })));
   const facts: Record<string, Parameters<typeof createStems>[0]> = {
@@ -115,6 +115,9 @@ test('A query finds a listing by other forms, languages, letters, numbers and wi
       'кварт сихі',
       'двокімантна',
       'не останній поверх двушка',
+      'крім першого поверху та останнього двушка',
+      'двушка, 10 хвилин пішки',
+      'квартира за 12 тис на місяць',
       '2к у Львові',
     ],
     house: [
@@ -124,6 +127,8 @@ test('A query finds a listing by other forms, languages, letters, numbers and wi
       'гаражі',
       '6 соток',
       'дом від власника',
+      'house without broker',
+      'шість соток',
     ],
     office: ['офіс метро', 'ofis', 'оффис'],
     room: ['територія з охороною', 'large park', 'no pets'],
@@ -132,7 +137,8 @@ test('A query finds a listing by other forms, languages, letters, numbers and wi
     for (const query of queries)
       assert.deepEqual(await findMatches(query, listings), [name], query);
   }
-  assert.deepEqual(await findMatches('pet friendly', listings), []);
+  for (const query of ['pet friendly', 'газ'])
+    assert.deepEqual(await findMatches(query, listings), [], query);
 });
 
 test('Highlights mark the words that share a stem or a fact with the query', async () => {
@@ -160,7 +166,21 @@ test('A query states limits of price, area, rooms, floor and distance', () => {
     'at least 3 bedrooms': { rooms_min: 3 },
     'не вище 4 поверху': { floor_max: 4 },
     '60+ м2': { area_min: 60 },
+    '$500-700': { price_min: 500, price_max: 700, currency: 'USD' },
+    '12 000 – 15 000 грн': { price_min: 12_000, price_max: 15_000, currency: 'UAH' },
+    'between 300 and 500 eur': { price_min: 300, price_max: 500, currency: 'EUR' },
+    'дешевше ніж 8к грн': { price_max: 8000, currency: 'UAH' },
+    "до двадцяти п'яти тисяч доларів": { price_max: 25_000, currency: 'USD' },
+    'зняти до 700': { price_max: 700, currency: 'USD' },
+    'квартира до 45000': { price_max: 45_000, currency: 'USD' },
+    'площа від 50 до 60': { area_min: 50, area_max: 60 },
+    'поверх не вище 4': { floor_max: 4 },
+    'до півтора гектара': { area_max: 15_000 },
+    '1,5-2 га': { area_min: 15_000, area_max: 20_000 },
+    'до моря 300 м': {},
+    'flat 60 m': {},
     'дача под Львовом': { near: { latitude: 49.838, longitude: 24.023, radius_m: 40_000 } },
+    'у передмісті Львова': { near: { latitude: 49.838, longitude: 24.023, radius_m: 40_000 } },
   };
   for (const [query, limits] of Object.entries(expected))
     assert.deepEqual(analyzeQuery(query).limits, limits, query);
