@@ -299,9 +299,10 @@ function createWordGroups(
 /** Returns whether the words before an index mean the surroundings of the place there. */
 function isNear(words: readonly string[], index: number): boolean {
   const [last = '', beforeLast = ''] = [words[index - 1], words[index - 2]];
-  const means = (word: string) => NEAR_WORDS.has(word) || SUBURB_WORDS.has(word);
-  return means(last) || (NEAR_LINKS.has(last) && means(beforeLast));
+  return meansNear(last) || (NEAR_LINKS.has(last) && meansNear(beforeLast));
 }
+
+const meansNear = (word: string): boolean => NEAR_WORDS.has(word) || SUBURB_WORDS.has(word);
 
 /** Radius of the surroundings of a city, in metres, by its smallest population. */
 const RADII: readonly [minPopulation: number, radius: number][] = [

@@ -175,15 +175,15 @@ function createUnitPattern(unit: string, digits: string): RegExp {
 
 /** Units before limits, such as "площа від 50 до 60", and the units to put behind them. */
 const UNITS_BEFORE: readonly [pattern: RegExp, unit: string][] = [
-  [createUnitPattern(String.raw`(?:площ\p{L}*|метраж\p{L}*|area)`, String.raw`\d{1,4}(?:d\d+)?`), 'м2'],
+  [
+    createUnitPattern(String.raw`(?:площ\p{L}*|метраж\p{L}*|area)`, String.raw`\d{1,4}(?:d\d+)?`),
+    'м2',
+  ],
   [createUnitPattern(FLOOR_NOUN, String.raw`\d{1,2}`), 'поверх'],
 ];
 
 const moveUnits = (text: string) =>
-  UNITS_BEFORE.reduce(
-    (moved, [pattern, unit]) => moved.replaceAll(pattern, `$1 ${unit}`),
-    text,
-  );
+  UNITS_BEFORE.reduce((moved, [pattern, unit]) => moved.replaceAll(pattern, `$1 ${unit}`), text);
 
 /**
  * Takes the limits out of a query.
@@ -245,7 +245,8 @@ function readAmount({ 0: phrase, index, groups = {} }: RegExpExecArray): Amount 
 function addLimit(limits: QueryLimits, { side, value, unit, currency }: Amount): boolean {
   if (unit !== undefined && unit !== 'price' && unit !== 'price_per_m2') {
     if (side === undefined) return false;
-    if (unit === 'ares' || unit === 'hectares') limits[`area_${side}`] = value * SQUARE_METRES[unit];
+    if (unit === 'ares' || unit === 'hectares')
+      limits[`area_${side}`] = value * SQUARE_METRES[unit];
     else limits[`${unit}_${side}`] = value;
     return true;
   }
