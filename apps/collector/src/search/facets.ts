@@ -150,9 +150,6 @@ type Group = Record<string, string | number | boolean | string[] | null> & {
   count: number;
 };
 
-/** Groups of each facet and histogram in a sample of the matches, and the size of the sample. */
-type SampleCounts = { size: number; groupsByName: Map<string, Group[]> };
-
 /**
  * Counts the matches of a search by the values of its filters, in at most `MAX_COUNTED_MATCHES` matches.
  * @throws ProblemError `validation_failed` if a filter is invalid.
@@ -168,14 +165,15 @@ export async function countFacets(
     Object.entries({ ...OWN_FILTERS, ...OWN_HISTOGRAM_FILTERS }),
     ([facet, own]) => own.filter((name) => isOwnFilter(facet, name, filters)).join(),
   );
-  const samples: SampleCounts[] = [];
+  const groupsByName = new Map<string, Group[]>();
   for (const [ignored, entries] of namesByIgnored) {
     const sampleFilters = omitFilters(filters, ignored.split(','));
     const sample = await selectSample(db, { query, filters: sampleFilters });
     const names = entries.map(([name]) => name);
-    samples.push(await countGroups(db, names, { sample, conversion: filters.conversion }));
+    const counted = await countGroups(db, names, { sample, conversion: filters.conversion });
+    for (const [name, groups] of counted) groupsByName.set(name, groups);
   }
-  return { ...presentCounts(samples), currency: filters.currency };
+  return { ...presentCounts(groupsByName), currency: filters.currency };
 }
 
 function isOwnFilter(facet: string, name: keyof SearchFilters, filters: ResolvedFilters): boolean {
@@ -190,39 +188,37 @@ function omitFilters(filters: ResolvedFilters, names: readonly string[]): Resolv
   return Object.fromEntries(Object.entries(filters).filter(([name]) => !names.includes(name)));
 }
 
-/** Counts the groups of several facets and histograms in one pass over a sample. */
+/**
+ * Counts the groups of several facets and histograms in one pass over a sample. The groups of each one have every listing
+ * of the sample once.
+ */
 async function countGroups(
   db: Kysely<Tables>,
   names: readonly string[],
   { sample, conversion }: { sample: RawBuilder<unknown> } & Pick<ResolvedFilters, 'conversion'>,
-): Promise<SampleCounts> {
+): Promise<[name: string, groups: Group[]][]> {
   const columns = [...new Set(names.flatMap(listColumns))];
-  const groups = ['', ...names].map((name) => {
-    const groupColumns = name === '' ? [] : listColumns(name);
+  const selected = columns.map(
+    (column) => sql`${selectValue(column, conversion)} as ${sql.id(column)}`,
+  );
+  const sets = names.map((name) => sql`(${joinColumns(listColumns(name))})`);
+  const { rows } = await sql<Group>`
+    select grouping(${joinColumns(columns)}) as ignored_columns, ${joinColumns(columns)}, count(*)::integer as count
+    from (select ${sql.join(selected)} from (${sample}) as listing) as sample
+    group by grouping sets (${sql.join(sets)})`.execute(db);
+  const rowsByColumns = Map.groupBy(rows, (row) => row.ignored_columns);
+  return names.map((name) => {
+    const groupColumns = listColumns(name);
     const ignoredColumns = columns.reduce(
       (bits, column) => bits * 2 + Number(!groupColumns.includes(column)),
       0,
     );
-    return {
-      name,
-      ignoredColumns,
-      set: sql`(${sql.join(groupColumns.map((column) => sql.ref(column)))})`,
-    };
+    return [name, rowsByColumns.get(ignoredColumns) ?? []];
   });
-  const selected = columns.map(
-    (column) => sql`${selectValue(column, conversion)} as ${sql.id(column)}`,
-  );
-  const references = sql.join(columns.map((column) => sql.ref(column)));
-  const { rows } = await sql<Group>`
-    select grouping(${references}) as ignored_columns, ${references}, count(*)::integer as count
-    from (select ${sql.join(selected)} from (${sample}) as listing) as sample
-    group by grouping sets (${sql.join(groups.map(({ set }) => set))})`.execute(db);
-  const rowsByColumns = Map.groupBy(rows, (row) => row.ignored_columns);
-  const groupsByName = new Map(
-    groups.map(({ name, ignoredColumns }) => [name, rowsByColumns.get(ignoredColumns) ?? []]),
-  );
-  return { size: groupsByName.get('')?.[0]?.count ?? 0, groupsByName };
 }
+
+const joinColumns = (columns: readonly string[]) =>
+  sql.join(columns.map((column) => sql.ref(column)));
 
 /** Lists the columns by which the listings of a facet or histogram are counted. */
 function listColumns(name: string): string[] {
@@ -245,13 +241,16 @@ function selectValue(
 }
 
 function presentCounts(
-  samples: readonly SampleCounts[],
+  groupsByName: ReadonlyMap<string, Group[]>,
 ): Pick<FacetsResponse, 'total' | 'facets' | 'histograms'> {
-  const present = <Content>(name: string, presentGroups: (groups: readonly Group[]) => Content) => {
-    const sample = samples.find(({ groupsByName }) => groupsByName.has(name));
-    const isBounded = (sample?.size ?? 0) >= MAX_COUNTED_MATCHES;
-    const relation = isBounded ? ('gte' as const) : ('eq' as const);
-    return { ...presentGroups(sample?.groupsByName.get(name) ?? []), relation };
+  const present = <Content>(
+    name: string,
+    presentGroups: (groups: readonly Group[], size: number) => Content,
+  ) => {
+    const groups = groupsByName.get(name) ?? [];
+    const size = groups.reduce((sum, { count }) => sum + count, 0);
+    const relation = size >= MAX_COUNTED_MATCHES ? ('gte' as const) : ('eq' as const);
+    return { ...presentGroups(groups, size), relation };
   };
   const facets = Object.keys(OWN_FILTERS).map((name) => [
     name,
@@ -262,10 +261,8 @@ function presentCounts(
     present(name, (groups) => ({ buckets: presentBuckets(name, groups) })),
   ]);
   return {
-    // No filter belongs to the features, so their sample has all matches.
-    total: present('features', (groups) => ({
-      value: groups.reduce((sum, { count }) => sum + count, 0),
-    })),
+    // No filter belongs to the features, so their groups have all matches.
+    total: present('features', (_groups, value) => ({ value })),
     // The names are those of the schemas.
     facets: Object.fromEntries(facets) as FacetsResponse['facets'],
     histograms: Object.fromEntries(histograms) as Record<HistogramName, never>,
