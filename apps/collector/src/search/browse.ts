@@ -21,7 +21,8 @@ import {
   MAX_COUNTED_MATCHES,
 } from './schemas.ts';
 
-const ORDERS = [
+/** Orders in which listings can be browsed. */
+export const ORDERS = [
   'newest',
   'price_asc',
   'price_desc',
@@ -136,7 +137,7 @@ export async function browse(
   const filters = await resolveFilters(db, requestedFilters, { needsConversion, lastRateDay });
   const latestDay = filters.conversion?.latestDay;
   const order = createOrder(sort, filters);
-  const { matchCount } = await estimateListings(db, whereFilters(filters));
+  const { matchCount } = await estimateListings(db, filters);
   const source = createSource(filters, matchCount <= MAX_COUNTED_MATCHES);
   const query = { source, order, filters, shouldFold, position, limit: limit + 1 };
   const { found, total } = await findListings(db, query);

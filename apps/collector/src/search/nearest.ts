@@ -61,7 +61,7 @@ export async function findNearest(db: Kysely<Tables>, query: NearestQuery): Prom
     exactSearchThreshold = DEFAULT_EXACT_SEARCH_THRESHOLD,
     maxExactCandidates = DEFAULT_MAX_EXACT_CANDIDATES,
   } = query;
-  const { listingCount, matchCount } = await estimateListings(db, whereFilters(filters));
+  const { listingCount, matchCount } = await estimateListings(db, filters);
   const expectedVisits = (limit * listingCount) / Math.max(1, matchCount);
   const isExactCheaper =
     exactSearchThreshold > 0 && matchCount <= expectedVisits * DISTANCES_PER_INDEX_VISIT;

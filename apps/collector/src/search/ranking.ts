@@ -6,7 +6,6 @@ import {
   getBandStart,
   type IdRange,
   type ResolvedFilters,
-  whereFilters,
   whereFilterTerms,
   whereIdTerms,
 } from './filters.ts';
@@ -133,7 +132,7 @@ async function createFirstBlock(
   newestId: number,
   { part, countBefore = 0 }: { part?: 'rest'; countBefore?: number } = {},
 ): Promise<Block> {
-  const { matchCount } = await estimateListings(db, whereFilters(filters), whereWords(words));
+  const { matchCount } = await estimateListings(db, filters, whereWords(words));
   const block: Block = {
     part: part ?? 'all',
     firstId: 0,

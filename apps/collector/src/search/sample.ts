@@ -20,7 +20,7 @@ export async function selectSample(
       : sql<SqlBool>`words @@ plainto_tsquery('simple', ${text})`;
   const { matchCount } = await estimateListings(
     db,
-    whereFilters(filters),
+    filters,
     text === undefined ? undefined : hasWords,
   );
   const table = sql.raw(text === undefined ? 'listing_facts' : 'listing_index');
@@ -40,6 +40,6 @@ export async function selectSample(
 
 async function areFewWithoutAreas(db: Kysely<Tables>, filters: ResolvedFilters): Promise<boolean> {
   const otherFilters = { ...filters, bounding_box: undefined, near: undefined };
-  const { matchCount } = await estimateListings(db, whereFilters(otherFilters));
+  const { matchCount } = await estimateListings(db, otherFilters);
   return matchCount <= MAX_COUNTED_MATCHES;
 }
