@@ -14,6 +14,7 @@ export { createJobNotifier, QUEUE_CHANNEL } from './queue/notifications.ts';
 export { startWorker } from './queue/worker.ts';
 export { buildEmbeddingText } from './embeddings/text.ts';
 export { storeStartingRates } from './money/rates.ts';
+export { ORDERS } from './search/browse.ts';
 export { analyzeText, createStems, STEMS_VERSION } from './search/listing-stems.ts';
 export { analyzeQuery } from './search/query-analysis.ts';
 export { createSearchService } from './search/service.ts';

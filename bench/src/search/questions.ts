@@ -1,3 +1,4 @@
+import { ORDERS } from '@oselya/collector/internals';
 import { createRandom, type Random } from '../listings/random.ts';
 import { createVectorGenerator, type VectorGenerator } from '../listings/vector.ts';
 import { CITIES, getWord } from '../listings/words.ts';
@@ -12,16 +13,8 @@ export type Kind = (typeof KINDS)[number];
 
 const WORD_KINDS: ReadonlySet<Kind> = new Set(['fulltext', 'hybrid']);
 
-/** Orders of browsing; distances have their own filter. */
-const ORDERS = [
-  'newest',
-  'price_asc',
-  'price_desc',
-  'price_per_m2_asc',
-  'price_per_m2_desc',
-  'area_asc',
-  'area_desc',
-];
+/** Orders of browsing. Distances would need a filter of their own. */
+const BROWSE_ORDERS = ORDERS.filter((order) => order !== 'distance');
 /** Degrees from the centre of a map to its sides, by zoom level: a map of 1,000 × 700 pixels. */
 const MAP_SIDES = { 7: [2.5, 5.5], 11: [0.16, 0.34] } as const;
 
@@ -81,7 +74,7 @@ export function createQuestions<Of extends Kind>(
       filters: random.pick(FILTERS[filter] ?? [{}]),
       ...(breadth !== undefined && { query: createWords(breadth, random) }),
       ...(kind === 'similar' && { embedding: createVector(vectorGenerator, random) }),
-      ...(kind === 'browse' && { options: { sort: ORDERS[cycle % ORDERS.length] } }),
+      ...(kind === 'browse' && { options: { sort: BROWSE_ORDERS[cycle % BROWSE_ORDERS.length] } }),
       ...(kind === 'points' && { options: createMap(random) }),
     };
   });
