@@ -24,8 +24,13 @@ import { QUESTIONS, recordStatements, repeatStatements } from './statements.ts';
 const CLIENTS = 8;
 const SEED = 20_260_102;
 
-const FULL = { listings: [100_000, 1_000_000], recallQuestions: 50, rankingQuestions: 4 };
-const SMOKE = { listings: [2000], recallQuestions: 4, rankingQuestions: 2 };
+const FULL = {
+  listings: [100_000, 1_000_000],
+  questions: QUESTIONS,
+  recallQuestions: 50,
+  rankingQuestions: 4,
+};
+const SMOKE = { listings: [2000], questions: 12, recallQuestions: 4, rankingQuestions: 2 };
 
 /** Maximum number of listings in a database to copy and change, because each new vector takes milliseconds. */
 const MAX_CHANGED_LISTINGS = 200_000;
@@ -73,7 +78,7 @@ async function measureUnchanged(
   const statementRates: StatementRate[] = [];
   const pgbench = await findPgbench();
   for (let round = 1; round <= options.rounds; round += 1) {
-    const seeded = { count: QUESTIONS, seed: SEED + round, dimensions: DIMENSIONS };
+    const seeded = { count: checks.questions, seed: SEED + round, dimensions: DIMENSIONS };
     for (const kind of orderForRound(round, KINDS)) {
       const questions = createQuestions(kind, seeded);
       for (const clients of [CLIENTS, 1]) {
