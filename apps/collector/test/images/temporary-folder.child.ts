@@ -3,7 +3,9 @@ import { join } from 'node:path';
 import { createTemporaryFolder } from '../../src/images/temporary.ts';
 
 // Keeps a temporary folder locked until the process is killed.
-const path = createTemporaryFolder(process.argv[2] ?? '').path();
+const temporaryFolder = createTemporaryFolder(process.argv[2] ?? '');
+const path = temporaryFolder.path();
 writeFileSync(join(path, 'half an image'), 'bytes');
 process.send?.(path);
-process.on('disconnect', () => process.exit());
+// The handler also keeps the folder's lock from garbage collection.
+process.on('disconnect', () => void temporaryFolder.close().then(() => process.exit()));
