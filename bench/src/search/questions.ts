@@ -85,13 +85,8 @@ function createMap(random: Random): object {
   const { latitude, longitude } = random.pick(CITIES);
   const zoom = random.pick([7, 11] as const);
   const [height, width] = MAP_SIDES[zoom];
-  const bounding_box = {
-    south: latitude - height,
-    west: longitude - width,
-    north: latitude + height,
-    east: longitude + width,
-  };
-  return { zoom, bounding_box };
+  const bbox = [longitude - width, latitude - height, longitude + width, latitude + height];
+  return { zoom, bbox };
 }
 
 /** Returns the body of a search request. */

@@ -46,8 +46,9 @@ export const convertedPriceSchema = Type.Union(
 type ConvertedPrice = Static<typeof convertedPriceSchema>;
 
 /** Returns the currency of a request without one: homes in Ukraine are sold in dollars and let in hryvnias. */
-export function getDefaultCurrency(dealType: string | undefined): string {
-  return dealType === 'sale' ? 'USD' : BASE_CURRENCY;
+export function getDefaultCurrency(dealTypes: string | readonly string[] = []): string {
+  const [dealType, ...otherTypes] = new Set([dealTypes].flat());
+  return dealType === 'sale' && otherTypes.length === 0 ? 'USD' : BASE_CURRENCY;
 }
 
 /**

@@ -4,9 +4,11 @@ import type { SearchFilters } from './filter-schemas.ts';
 
 type Coordinates = { latitude: number; longitude: number };
 
+type Box = NonNullable<SearchFilters['bbox']>;
+
 /** Area on the map, with its bounding box, and its cities and districts: listings without coordinates are there. */
 export type Area = {
-  box: NonNullable<SearchFilters['bounding_box']>;
+  box: Box;
   circle?: NonNullable<SearchFilters['near']>;
   places: readonly Place[];
 };
@@ -15,11 +17,11 @@ const EARTH_RADIUS_M = 6_371_009;
 const METRES_PER_DEGREE = (Math.PI / 180) * EARTH_RADIUS_M;
 
 /** Returns the area of a bounding box. */
-export function createBox(box: Area['box']): Area {
+export function createBox(box: Box): Area {
   return { box, places: listCitiesAndDistricts((place) => isInBox(place, box)) };
 }
 
-const isInBox = ({ latitude, longitude }: Coordinates, { south, west, north, east }: Area['box']) =>
+const isInBox = ({ latitude, longitude }: Coordinates, [west, south, east, north]: Box) =>
   latitude >= south && latitude <= north && longitude >= west && longitude <= east;
 
 /** Returns the area of a circle, whose bounding box an index can read. */
@@ -28,12 +30,12 @@ export function createCircle(circle: NonNullable<Area['circle']>): Area {
   const latitudeSpan = radius / METRES_PER_DEGREE;
   const cosine = Math.cos((Math.min(89, Math.abs(latitude) + latitudeSpan) * Math.PI) / 180);
   const longitudeSpan = latitudeSpan / cosine;
-  const box = {
-    south: latitude - latitudeSpan,
-    west: longitude - longitudeSpan,
-    north: latitude + latitudeSpan,
-    east: longitude + longitudeSpan,
-  };
+  const box: Box = [
+    longitude - longitudeSpan,
+    latitude - latitudeSpan,
+    longitude + longitudeSpan,
+    latitude + latitudeSpan,
+  ];
   const isNear = (place: Place) => computeDistance(place, circle) <= radius;
   return { box, circle, places: listCitiesAndDistricts(isNear) };
 }
@@ -78,7 +80,7 @@ export function whereInArea(
   { box, circle, places }: Area,
   isInPlaces: (placeIds: number[]) => Expression<SqlBool>,
 ): RawBuilder<SqlBool> {
-  const { south, west, north, east } = box;
+  const [west, south, east, north] = box;
   const isInCircle =
     circle === undefined ? sql`true` : sql`${selectDistance(circle)} <= ${circle.radius_m}`;
   const hasCoordinatesInside = sql<SqlBool>`latitude between ${south} and ${north}

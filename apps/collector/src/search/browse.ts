@@ -189,14 +189,16 @@ const createPlainOrder = (
 function createPriceOrder(
   column: RawBuilder<unknown>,
   direction: 'asc' | 'desc',
-  { conversion, deal_type: requestedType }: ResolvedFilters,
+  { conversion, deal_type: requestedTypes }: ResolvedFilters,
 ): ValueOrder {
-  const dealTypes = requestedType === undefined ? [...DEAL_TYPES, null] : [requestedType];
+  const dealTypes: ReadonlySet<string | null> = new Set(
+    requestedTypes === undefined ? [...DEAL_TYPES, null] : [requestedTypes].flat(),
+  );
   return {
     value: selectConverted(column, conversion),
     direction,
     parts: Array.from(conversion?.factors ?? []).flatMap(([currency, { factor }]) =>
-      dealTypes.map((dealType) => ({
+      Array.from(dealTypes, (dealType) => ({
         condition: sql<SqlBool>`currency = ${currency} and ${column} is not null
           and ${dealType === null ? sql`deal_type is null` : sql`deal_type = ${dealType}`}`,
         column,

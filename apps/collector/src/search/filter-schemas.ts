@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { dealTypeSchema, FIELDS } from '../listing/fields.ts';
+import { DEAL_TYPES, FIELDS } from '../listing/fields.ts';
 import { PROPERTY_TYPES } from '../listing/property-types.ts';
 import { requestedCurrencySchema } from '../money/conversion.ts';
 import { SOURCE_SLUG_PATTERN } from '../schemas.ts';
@@ -36,18 +36,20 @@ const latitudeSchema = Type.Number({ minimum: -90, maximum: 90 });
 const longitudeSchema = Type.Number({ minimum: -180, maximum: 180 });
 
 /** Area between two latitudes and two longitudes. */
-export const boundingBoxSchema = Type.Object(
-  { south: latitudeSchema, west: longitudeSchema, north: latitudeSchema, east: longitudeSchema },
-  {
-    additionalProperties: false,
+export const boundingBoxSchema = Type.Unsafe<
+  [west: number, south: number, east: number, north: number]
+>(
+  Type.Array(longitudeSchema, {
+    minItems: 4,
+    maxItems: 4,
     description:
-      'Area between two latitudes and two longitudes. A listing without coordinates is at its district or city.',
-  },
+      'Area `[west, south, east, north]` in degrees. A listing without coordinates is at its district or city.',
+  }),
 );
 
 /** Filters of all searches. */
 export const filterSchemas = {
-  deal_type: Type.Optional(dealTypeSchema),
+  deal_type: createAlternativesFilter({ pattern: `^(${DEAL_TYPES.join('|')})$` }, 'Kind of deal.'),
   city: createAlternativesFilter(
     nameBounds,
     'City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling.',
@@ -96,11 +98,11 @@ export const filterSchemas = {
     }),
   ),
   has_images: createFlag('Find only listings with at least one stored image, or with none.'),
-  price_fell_since: createTimeFilter(
+  price_dropped_since: createTimeFilter(
     'Find listings whose last change of price in one currency was a fall at or after this time.',
   ),
   first_seen_since: createTimeFilter('Find listings that were first seen at or after this time.'),
-  bounding_box: Type.Optional(boundingBoxSchema),
+  bbox: Type.Optional(boundingBoxSchema),
   near: Type.Optional(
     Type.Object(
       {

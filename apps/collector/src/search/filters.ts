@@ -129,21 +129,26 @@ export async function resolveFilters(
 }
 
 function listRangeErrors(filters: SearchFilters): { path: string; message: string }[] {
-  const { bounding_box: box } = filters;
   const ranges = [...PRICE_FILTERS, ...RANGE_FILTERS].map(
     ([, min, max]) => [min, max, filters[min], filters[max]] as const,
   );
-  const boxRanges = box === undefined ? [] : listBoxRanges(box);
-  return [...ranges, ...boxRanges]
+  const rangeErrors = ranges
     .filter(([, , from, to]) => (from ?? -Infinity) > (to ?? Infinity))
     .map(([min, max]) => ({ path: `body/${min}`, message: `must not be above ${max}` }));
+  return [...rangeErrors, ...(filters.bbox === undefined ? [] : listBoxErrors(filters.bbox))];
 }
 
-const listBoxRanges = ({ south, west, north, east }: NonNullable<SearchFilters['bounding_box']>) =>
-  [
-    ['bounding_box/south', 'bounding_box/north', south, north],
-    ['bounding_box/west', 'bounding_box/east', west, east],
-  ] as const;
+function listBoxErrors([west, south, east, north]: NonNullable<SearchFilters['bbox']>) {
+  const violations: [isViolated: boolean, index: number, message: string][] = [
+    [west > east, 0, 'must not be above the east: bbox is west, south, east, north'],
+    [Math.abs(south) > 90, 1, 'must be a latitude from -90 to 90'],
+    [south > north, 1, 'must not be above the north: bbox is west, south, east, north'],
+    [Math.abs(north) > 90, 3, 'must be a latitude from -90 to 90'],
+  ];
+  return violations
+    .filter(([isViolated]) => isViolated)
+    .map(([, index, message]) => ({ path: `body/bbox/${index}`, message }));
+}
 
 /**
  * Returns the SQL condition of the filters on `listing_index`. A listing without a price, or in a currency without a
@@ -181,14 +186,14 @@ function listOtherConditions(
   isInPlaces: (placeIds: number[]) => Expression<SqlBool>,
 ): Expression<SqlBool>[] {
   const { not_first_floor, not_last_floor, features, has_images } = filters;
-  const { price_fell_since: fellSince, first_seen_since: seenSince } = filters;
+  const { price_dropped_since: droppedSince, first_seen_since: seenSince } = filters;
   const conditions: (Expression<SqlBool> | false | undefined)[] = [
     not_first_floor === true && sql`floor > 1`,
     not_last_floor === true && sql`floor < floors_total`,
     features && sql`features @> ${features.map((feature) => feature.trim().toLowerCase())}::text[]`,
     has_images !== undefined && sql`(image_count > 0) = ${has_images}`,
-    fellSince !== undefined &&
-      sql`price_changed_at >= ${parseTime(fellSince)} and price < price_before`,
+    droppedSince !== undefined &&
+      sql`price_changed_at >= ${parseTime(droppedSince)} and price < price_before`,
     seenSince !== undefined && sql`created_at >= ${parseTime(seenSince)}`,
     ...listAreas(filters).map((area) => whereInArea(area, isInPlaces)),
   ];
@@ -196,9 +201,9 @@ function listOtherConditions(
 }
 
 /** Returns the areas of the filters by coordinates. */
-export function listAreas({ bounding_box: box, near }: ResolvedFilters): Area[] {
+export function listAreas({ bbox, near }: ResolvedFilters): Area[] {
   return [
-    ...(box === undefined ? [] : [createBox(box)]),
+    ...(bbox === undefined ? [] : [createBox(bbox)]),
     ...(near === undefined ? [] : [createCircle(near)]),
   ];
 }
@@ -271,8 +276,7 @@ export function whereFilterTerms(filters: ResolvedFilters): Expression<SqlBool> 
   if (filters.include_archived !== true) {
     conditions.push(hasAnyTerm(['live']));
     // The partial indexes of coordinates and times need the condition itself.
-    if (filters.bounding_box ?? filters.near ?? filters.first_seen_since)
-      conditions.push(sql`is_live`);
+    if (filters.bbox ?? filters.near ?? filters.first_seen_since) conditions.push(sql`is_live`);
   }
   for (const { placeIds, keyColumn, keys } of listPlaceFilters(filters)) {
     const keyTerms =

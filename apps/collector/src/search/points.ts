@@ -25,7 +25,7 @@ export const pointsRequestSchema = Type.Object(
   {
     query: optionalQuerySchema,
     ...filterSchemas,
-    bounding_box: boundingBoxSchema,
+    bbox: boundingBoxSchema,
     zoom: Type.Integer({
       minimum: 0,
       maximum: 20,
@@ -36,7 +36,7 @@ export const pointsRequestSchema = Type.Object(
   {
     $id: 'PointsRequest',
     additionalProperties: false,
-    examples: [{ bounding_box: { south: 49.7, west: 23.8, north: 49.95, east: 24.2 }, zoom: 12 }],
+    examples: [{ bbox: [23.8, 49.7, 24.2, 49.95], zoom: 12 }],
   },
 );
 
@@ -87,13 +87,13 @@ export async function findPoints(
   const { query, zoom, ...requestedFilters } = request;
   const filters = await resolveFilters(db, requestedFilters, { needsConversion: true });
   const cellCount = CELLS_PER_TILE * 2 ** zoom;
-  const { south, west, north, east } = request.bounding_box;
+  const [west, south, east, north] = request.bbox;
   const [columns, rows] = [
     ((east - west) / 360) * cellCount,
     projectLatitude(south, cellCount) - projectLatitude(north, cellCount),
   ];
   if ((columns + 1) * (rows + 1) > MAX_CELLS) {
-    const message = 'is too high for this bounding_box: request a smaller box or a lower zoom';
+    const message = 'is too high for this bbox: request a smaller box or a lower zoom';
     throw problem('validation_failed', { errors: [{ path: 'body/zoom', message }] });
   }
   const places = new Map(

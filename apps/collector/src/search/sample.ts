@@ -39,7 +39,7 @@ export async function selectSample(
 }
 
 async function areFewWithoutAreas(db: Kysely<Tables>, filters: ResolvedFilters): Promise<boolean> {
-  const otherFilters = { ...filters, bounding_box: undefined, near: undefined };
+  const otherFilters = { ...filters, bbox: undefined, near: undefined };
   const { matchCount } = await estimateListings(db, otherFilters);
   return matchCount <= MAX_COUNTED_MATCHES;
 }

@@ -288,8 +288,7 @@ function selectUnderstood(limits: QueryLimits, filters: SearchFilters): QueryLim
   const isGiven = (names: readonly (keyof SearchFilters)[]) =>
     names.some((name) => filters[name] !== undefined);
   const understood = { ...limits };
-  if (isGiven(['city', 'district', 'region', 'place_ids', 'near', 'bounding_box']))
-    delete understood.near;
+  if (isGiven(['city', 'district', 'region', 'place_ids', 'near', 'bbox'])) delete understood.near;
   for (const range of UNDERSTOOD_RANGES) {
     const [min, max] = [`${range}_min`, `${range}_max`] as const;
     if (isGiven([min, max])) {

@@ -179,7 +179,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
   '/api/v1/search/facets': {},
   '/api/v1/search/points': {
     zoom: 1,
-    bounding_box: { south: 49, west: 23, north: 50, east: 25 },
+    bbox: [23, 49, 25, 50],
   },
   '/api/v1/search/suggest': { text: 'льв' },
   '/api/v1/listings/{id}/duplicates/{other_id}': { verdict: 'same' },

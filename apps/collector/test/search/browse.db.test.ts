@@ -159,7 +159,7 @@ suite('Orders', () => {
   const arbitrarySearch = fc.record({
     sort: fc.constantFrom(...Object.keys(ORDERS)),
     currency: fc.constantFrom('UAH', 'USD', 'EUR'),
-    deal_type: fc.constantFrom(undefined, ...DEAL_TYPES),
+    deal_type: fc.constantFrom(undefined, ...DEAL_TYPES, ['rent', 'sale', 'rent']),
     limit: fc.constantFrom(4, 13, 100),
     fold_duplicates: fc.boolean(),
     include_archived: fc.boolean(),
@@ -177,7 +177,10 @@ suite('Orders', () => {
         assert.ok(order);
         const expected = [...seedsById]
           .filter(([, { archived }]) => include_archived || archived !== true)
-          .filter(([, seed]) => deal_type === undefined || seed.deal_type === deal_type)
+          .filter(
+            ([, seed]) =>
+              deal_type === undefined || [deal_type].flat().includes(seed.deal_type ?? ''),
+          )
           .map(([id, seed]): [number, number | null] => [id, order.value(seed, RATES[currency])])
           .toSorted((a, b) => compareListings(a, b, order.isAscending))
           .map(([id]) => id)
@@ -361,15 +364,18 @@ test('A fall of the price is the last change in one currency', async () => {
   const changedAt = before.get(idsByName.fell)?.changed_at ?? '';
   const later = new Date(Date.parse(changedAt) + 1).toISOString();
   await checkFilters(listings, 'znyzhka', [
-    [{ price_fell_since: '2020-01-01T00:00:00Z' }, ['fell', 'fellAfterCurrency']],
-    [{ price_fell_since: changedAt }, ['fell', 'fellAfterCurrency']],
+    [{ price_dropped_since: '2020-01-01T00:00:00Z' }, ['fell', 'fellAfterCurrency']],
+    [{ price_dropped_since: changedAt }, ['fell', 'fellAfterCurrency']],
     [
-      { price_fell_since: '2020-01-01T00:00:00Z', include_archived: true },
+      { price_dropped_since: '2020-01-01T00:00:00Z', include_archived: true },
       ['fell', 'fellAfterCurrency', 'hidden'],
     ],
-    [{ price_fell_since: '2999-01-01T00:00:00Z' }, []],
+    [{ price_dropped_since: '2999-01-01T00:00:00Z' }, []],
   ]);
-  const afterFall = await searchOk('browse', { source_slug: 'znyzhka', price_fell_since: later });
+  const afterFall = await searchOk('browse', {
+    source_slug: 'znyzhka',
+    price_dropped_since: later,
+  });
   assert.ok(!getListingIds(afterFall).includes(idsByName.fell));
 });
 
@@ -386,21 +392,21 @@ test('Areas find coordinates, and listings without them at their district or cit
     nowhere: base,
     onlyLatitude: { ...base, latitude: 49.84, place: { city: 'Львів' } },
   });
-  const lvivBox = { south: 49.7, west: 23.8, north: 49.95, east: 24.2 };
+  const lvivBox = [23.8, 49.7, 24.2, 49.95];
   const point = { ...LVIV, radius_m: 1 };
   await checkFilters(listings, 'mistse', [
-    [{ bounding_box: lvivBox }, ['lviv', 'sykhiv', 'exact', 'onlyLatitude']],
+    [{ bbox: lvivBox }, ['lviv', 'sykhiv', 'exact', 'onlyLatitude']],
     [
-      { bounding_box: { south: -90, west: -180, north: 90, east: 180 } },
+      { bbox: [-180, -90, 180, 90] },
       ['lviv', 'sykhiv', 'exact', 'movedAway', 'kyiv', 'onlyLatitude'],
     ],
-    [{ bounding_box: { south: 49.84, west: 24.03, north: 49.84, east: 24.03 } }, ['exact']],
-    [{ bounding_box: { ...lvivBox, south: 49.83 } }, ['lviv', 'exact', 'onlyLatitude']],
+    [{ bbox: [24.03, 49.84, 24.03, 49.84] }, ['exact']],
+    [{ bbox: lvivBox.with(1, 49.83) }, ['lviv', 'exact', 'onlyLatitude']],
     [{ near: point }, ['lviv', 'onlyLatitude']],
     [{ near: { ...LVIV, radius_m: 1000 } }, ['lviv', 'exact', 'onlyLatitude']],
     [{ near: { ...LVIV, radius_m: 7000 } }, ['lviv', 'sykhiv', 'exact', 'onlyLatitude']],
     [{ near: { ...KYIV, radius_m: 0.001 } }, ['movedAway', 'kyiv']],
-    [{ near: { ...LVIV, radius_m: 7000 }, bounding_box: { ...lvivBox, north: 49.82 } }, ['sykhiv']],
+    [{ near: { ...LVIV, radius_m: 7000 }, bbox: lvivBox.with(3, 49.82) }, ['sykhiv']],
     [{ near: { latitude: 90, longitude: 0, radius_m: 200_000 } }, []],
     [{ near: { latitude: 0, longitude: 180, radius_m: 200_000 } }, []],
     [{ city: ['Lviv', 'Київ'], near: { ...KYIV, radius_m: 1000 } }, ['movedAway', 'kyiv']],
@@ -641,8 +647,8 @@ suite('Facets and points', () => {
 
   test('Clusters have every listing in the box once, at any zoom', async () => {
     await added;
-    const box = { south: 44, west: 22, north: 52.5, east: 40.5 };
-    const small = { south: 49.7, west: 23.9, north: 49.9, east: 24.1 };
+    const box = [22, 44, 40.5, 52.5] as const;
+    const small = [23.9, 49.7, 24.1, 49.9] as const;
     const cases = [
       [0, box],
       [6, box],
@@ -654,14 +660,14 @@ suite('Facets and points', () => {
         arbitraryFilters,
         fc.constantFrom(...cases),
         fc.boolean(),
-        async (filters, [zoom, bounding_box], isLarge) => {
-          const search = { ...scope, ...filters, bounding_box };
+        async (filters, [zoom, bbox], isLarge) => {
+          const search = { ...scope, ...filters, bbox };
           const body = await searchOk('points', { ...search, zoom }, isLarge ? postToLarge : post);
           const expected = listMatches(filters).filter(
             ({ latitude, place }) =>
               latitude !== undefined ||
               place?.city === 'Львів' ||
-              (place?.city === 'Київ' && bounding_box === box),
+              (place?.city === 'Київ' && bbox === box),
           );
           assert.deepEqual(body.total, { value: expected.length, relation: 'eq' });
           assert.equal(sumCounts(body.items), expected.length);
@@ -684,26 +690,24 @@ suite('Facets and points', () => {
             ({ listing_ids }: { listing_ids: number[] }) => listing_ids,
           );
           assert.equal(new Set(ids).size, ids.length);
+          const [west, south, east, north] = bbox;
           for (const item of body.items) {
             assert.equal(item.listing_ids.length, Math.min(item.count, 10));
             assert.deepEqual(
               item.listing_ids,
               item.listing_ids.toSorted((a: number, b: number) => b - a),
             );
-            assert.ok(item.latitude >= bounding_box.south && item.latitude <= bounding_box.north);
-            assert.ok(item.longitude >= bounding_box.west && item.longitude <= bounding_box.east);
+            assert.ok(item.latitude >= south && item.latitude <= north);
+            assert.ok(item.longitude >= west && item.longitude <= east);
           }
         },
       ),
       { numRuns: 25 },
     );
-    const world = { south: -90, west: -180, north: 90, east: 180 };
-    assert.equal(
-      (await searchOk('points', { ...scope, bounding_box: world, zoom: 0 })).items.length,
-      1,
-    );
+    const world = [-180, -90, 180, 90];
+    assert.equal((await searchOk('points', { ...scope, bbox: world, zoom: 0 })).items.length, 1);
     for (const zoom of [5, 20]) {
-      const { status, body } = await post('points', { bounding_box: world, zoom });
+      const { status, body } = await post('points', { bbox: world, zoom });
       assert.deepEqual([status, body.errors?.[0].path], [422, 'body/zoom']);
     }
   });
@@ -793,7 +797,7 @@ test('A hit has its cover, its number of images and its price per m² in the cur
 });
 
 test('Invalid parameters are rejected with their path, and hostile texts find nothing', async () => {
-  const box = { south: 49, west: 23, north: 50, east: 25 };
+  const box = [23, 49, 25, 50];
   const point = { latitude: 49, longitude: 24, radius_m: 100 };
   const many = (count: number) => Array.from({ length: count }, (_, index) => `a${index}`);
   const filters: [object | string, string][] = [
@@ -811,10 +815,12 @@ test('Invalid parameters are rejected with their path, and hostile texts find no
     [{ features: ['a'.repeat(101)] }, 'body/features/0'],
     [{ features: ['a', 'a\0'] }, 'body/features/1'],
     [{ features: ['\ud800'] }, 'body/features/0'],
-    [{ price_fell_since: 'yesterday' }, 'body/price_fell_since'],
-    [{ price_fell_since: '2026-02-30T00:00:00Z' }, 'body/price_fell_since'],
+    [{ price_dropped_since: 'yesterday' }, 'body/price_dropped_since'],
+    [{ price_dropped_since: '2026-02-30T00:00:00Z' }, 'body/price_dropped_since'],
     [{ first_seen_since: '2026-01-01' }, 'body/first_seen_since'],
     [{ first_seen_since: 5 }, 'body/first_seen_since'],
+    [{ deal_type: 'swap' }, 'body/deal_type'],
+    [{ deal_type: ['rent', 'swap'] }, 'body/deal_type/1'],
     [{ city: many(51) }, 'body/city'],
     [{ source_slug: many(51) }, 'body/source_slug'],
     [{ source_slug: ["a'; drop table listing_index; --"] }, 'body/source_slug/0'],
@@ -827,12 +833,13 @@ test('Invalid parameters are rejected with their path, and hostile texts find no
     [{ near: { latitude: 1, longitude: 1 } }, 'body/near'],
     [{ near: { ...point, extra: 1 } }, 'body/near'],
     ['{"near":{"latitude":1e999,"longitude":1,"radius_m":1}}', 'body/near/latitude'],
-    [{ bounding_box: { ...box, south: 51 } }, 'body/bounding_box/south'],
-    [{ bounding_box: { ...box, west: 26 } }, 'body/bounding_box/west'],
-    [{ bounding_box: { ...box, north: 91 } }, 'body/bounding_box/north'],
-    [{ bounding_box: { ...box, east: 181 } }, 'body/bounding_box/east'],
-    [{ bounding_box: { south: 1, west: 1, north: 2 } }, 'body/bounding_box'],
-    [{ bounding_box: [1, 2, 3, 4] }, 'body/bounding_box'],
+    [{ bbox: box.with(1, 51) }, 'body/bbox/1'],
+    [{ bbox: box.with(0, 26) }, 'body/bbox/0'],
+    [{ bbox: box.with(3, 91) }, 'body/bbox/3'],
+    [{ bbox: box.with(1, -91) }, 'body/bbox/1'],
+    [{ bbox: box.with(2, 181) }, 'body/bbox/2'],
+    [{ bbox: box.slice(1) }, 'body/bbox'],
+    [{ bbox: '23,49,25,50' }, 'body/bbox'],
   ];
   const casesByKind: Record<string, [object | string, string][]> = {
     browse: [
@@ -850,16 +857,16 @@ test('Invalid parameters are rejected with their path, and hostile texts find no
     points: [
       ...filters.map(([body, path]): [object | string, string] => [
         typeof body === 'string'
-          ? body.replace('{', `{"bounding_box":${JSON.stringify(box)},"zoom":5,`)
-          : { bounding_box: box, zoom: 5, ...body },
+          ? body.replace('{', `{"bbox":${JSON.stringify(box)},"zoom":5,`)
+          : { bbox: box, zoom: 5, ...body },
         path,
       ]),
       [{ zoom: 5 }, 'body'],
-      [{ bounding_box: box }, 'body'],
-      [{ bounding_box: box, zoom: 21 }, 'body/zoom'],
-      [{ bounding_box: box, zoom: -1 }, 'body/zoom'],
-      [{ bounding_box: box, zoom: 1.5 }, 'body/zoom'],
-      [{ bounding_box: box, zoom: 20 }, 'body/zoom'],
+      [{ bbox: box }, 'body'],
+      [{ bbox: box, zoom: 21 }, 'body/zoom'],
+      [{ bbox: box, zoom: -1 }, 'body/zoom'],
+      [{ bbox: box, zoom: 1.5 }, 'body/zoom'],
+      [{ bbox: box, zoom: 20 }, 'body/zoom'],
     ],
     suggest: [
       [{}, 'body'],
@@ -888,7 +895,7 @@ test('Invalid parameters are rejected with their path, and hostile texts find no
       assert.equal((await searchOk('facets', { [name]: [text, text] })).total.value, 0, text);
     }
     await searchOk('suggest', { text });
-    await searchOk('points', { query: text, bounding_box: box, zoom: 5 });
+    await searchOk('points', { query: text, bbox: box, zoom: 5 });
   }
   await add({ source_slug: 'cursor' }, { source_slug: 'cursor' });
   const { next_cursor: cursor } = await searchOk('browse', { source_slug: 'cursor', limit: 1 });
@@ -951,7 +958,7 @@ test('More matches than are counted have a lower bound as total', async () => {
   );
   const search = {
     source_slug: 'many',
-    bounding_box: { south: 49, west: 23, north: 50, east: 25 },
+    bbox: [23, 49, 25, 50],
   };
   const expected = { value: 20_000, relation: 'gte' };
   for (const send of [post, postToLarge]) {
@@ -963,7 +970,7 @@ test('More matches than are counted have a lower bound as total', async () => {
     ] as const) {
       assert.deepEqual((await searchOk(kind, body, send)).total, expected, kind);
       // Few of the many listings are in the other box.
-      const few = { ...body, bounding_box: { south: 54, west: 23, north: 56, east: 25 } };
+      const few = { ...body, bbox: [23, 54, 25, 56] };
       const { total } = await searchOk(kind, few, send);
       assert.deepEqual(total, { value: 5, relation: 'eq' }, kind);
     }

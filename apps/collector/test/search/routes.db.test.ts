@@ -99,6 +99,7 @@ test('Each filter leaves out the other listings', async () => {
     [{}, [unknownId, soldId, rentedId]],
     [{ include_archived: true }, [hiddenId, unknownId, soldId, rentedId]],
     [{ deal_type: 'rent' }, [rentedId]],
+    [{ deal_type: ['rent', 'sale'], source_slug: ['sold', 'new'] }, [soldId]],
     [{ property_type: 'Apartment' }, [rentedId]],
     [{ property_type: '1-кімн. кв.' }, [rentedId]],
     [{ property_type: 'dom' }, [soldId]],
@@ -230,7 +231,8 @@ test('Prices in other currencies are converted for filters and shown in both', a
     [{ price_per_m2_max: 800, currency: 'UAH' }, [dollarId], 'UAH'],
     // A price without a currency is in hryvnias, or in dollars for sales.
     [{ price_max: 1000 }, [], 'UAH'],
-    [{ deal_type: 'sale', price_max: 1000 }, [dollarId], 'USD'],
+    [{ deal_type: ['sale'], price_max: 1000 }, [dollarId], 'USD'],
+    [{ deal_type: ['sale', 'rent'], price_max: 1000 }, [], 'UAH'],
   ];
   for (const [filters, ids, currency] of cases) {
     const body = await searchOk('fulltext', { query: 'гроші', ...filters });

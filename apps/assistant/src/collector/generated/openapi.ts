@@ -4772,7 +4772,8 @@ export interface components {
         FulltextSearchRequest: {
             /** @description Plain text. The search finds listings that contain all words, in any order. */
             query: string;
-            deal_type?: "sale" | "rent" | "daily_rent";
+            /** @description Kind of deal. Several values are alternatives. */
+            deal_type?: string | string[];
             /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
             city?: string | string[];
             /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
@@ -4807,19 +4808,14 @@ export interface components {
              * Format: date-time
              * @description Find listings whose last change of price in one currency was a fall at or after this time.
              */
-            price_fell_since?: string;
+            price_dropped_since?: string;
             /**
              * Format: date-time
              * @description Find listings that were first seen at or after this time.
              */
             first_seen_since?: string;
-            /** @description Area between two latitudes and two longitudes. A listing without coordinates is at its district or city. */
-            bounding_box?: {
-                south: number;
-                west: number;
-                north: number;
-                east: number;
-            };
+            /** @description Area `[west, south, east, north]` in degrees. A listing without coordinates is at its district or city. */
+            bbox?: number[];
             /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
             near?: {
                 latitude: number;
@@ -4909,7 +4905,8 @@ export interface components {
             query?: string;
             embedding?: number[];
             listing_id?: number;
-            deal_type?: "sale" | "rent" | "daily_rent";
+            /** @description Kind of deal. Several values are alternatives. */
+            deal_type?: string | string[];
             /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
             city?: string | string[];
             /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
@@ -4944,19 +4941,14 @@ export interface components {
              * Format: date-time
              * @description Find listings whose last change of price in one currency was a fall at or after this time.
              */
-            price_fell_since?: string;
+            price_dropped_since?: string;
             /**
              * Format: date-time
              * @description Find listings that were first seen at or after this time.
              */
             first_seen_since?: string;
-            /** @description Area between two latitudes and two longitudes. A listing without coordinates is at its district or city. */
-            bounding_box?: {
-                south: number;
-                west: number;
-                north: number;
-                east: number;
-            };
+            /** @description Area `[west, south, east, north]` in degrees. A listing without coordinates is at its district or city. */
+            bbox?: number[];
             /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
             near?: {
                 latitude: number;
@@ -5018,7 +5010,8 @@ export interface components {
             ids: number[];
             /** @description Plain text. The search finds listings that contain all words, in any order. */
             query?: string;
-            deal_type?: "sale" | "rent" | "daily_rent";
+            /** @description Kind of deal. Several values are alternatives. */
+            deal_type?: string | string[];
             /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
             city?: string | string[];
             /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
@@ -5053,19 +5046,14 @@ export interface components {
              * Format: date-time
              * @description Find listings whose last change of price in one currency was a fall at or after this time.
              */
-            price_fell_since?: string;
+            price_dropped_since?: string;
             /**
              * Format: date-time
              * @description Find listings that were first seen at or after this time.
              */
             first_seen_since?: string;
-            /** @description Area between two latitudes and two longitudes. A listing without coordinates is at its district or city. */
-            bounding_box?: {
-                south: number;
-                west: number;
-                north: number;
-                east: number;
-            };
+            /** @description Area `[west, south, east, north]` in degrees. A listing without coordinates is at its district or city. */
+            bbox?: number[];
             /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
             near?: {
                 latitude: number;
@@ -5112,7 +5100,8 @@ export interface components {
          *     }
          */
         BrowseRequest: {
-            deal_type?: "sale" | "rent" | "daily_rent";
+            /** @description Kind of deal. Several values are alternatives. */
+            deal_type?: string | string[];
             /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
             city?: string | string[];
             /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
@@ -5147,19 +5136,14 @@ export interface components {
              * Format: date-time
              * @description Find listings whose last change of price in one currency was a fall at or after this time.
              */
-            price_fell_since?: string;
+            price_dropped_since?: string;
             /**
              * Format: date-time
              * @description Find listings that were first seen at or after this time.
              */
             first_seen_since?: string;
-            /** @description Area between two latitudes and two longitudes. A listing without coordinates is at its district or city. */
-            bounding_box?: {
-                south: number;
-                west: number;
-                north: number;
-                east: number;
-            };
+            /** @description Area `[west, south, east, north]` in degrees. A listing without coordinates is at its district or city. */
+            bbox?: number[];
             /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
             near?: {
                 latitude: number;
@@ -5225,7 +5209,8 @@ export interface components {
         FacetsRequest: {
             /** @description Plain text. The search finds listings that contain all words, in any order. */
             query?: string;
-            deal_type?: "sale" | "rent" | "daily_rent";
+            /** @description Kind of deal. Several values are alternatives. */
+            deal_type?: string | string[];
             /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
             city?: string | string[];
             /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
@@ -5260,19 +5245,14 @@ export interface components {
              * Format: date-time
              * @description Find listings whose last change of price in one currency was a fall at or after this time.
              */
-            price_fell_since?: string;
+            price_dropped_since?: string;
             /**
              * Format: date-time
              * @description Find listings that were first seen at or after this time.
              */
             first_seen_since?: string;
-            /** @description Area between two latitudes and two longitudes. A listing without coordinates is at its district or city. */
-            bounding_box?: {
-                south: number;
-                west: number;
-                north: number;
-                east: number;
-            };
+            /** @description Area `[west, south, east, north]` in degrees. A listing without coordinates is at its district or city. */
+            bbox?: number[];
             /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
             near?: {
                 latitude: number;
@@ -5339,19 +5319,20 @@ export interface components {
         };
         /**
          * @example {
-         *       "bounding_box": {
-         *         "south": 49.7,
-         *         "west": 23.8,
-         *         "north": 49.95,
-         *         "east": 24.2
-         *       },
+         *       "bbox": [
+         *         23.8,
+         *         49.7,
+         *         24.2,
+         *         49.95
+         *       ],
          *       "zoom": 12
          *     }
          */
         PointsRequest: {
             /** @description Plain text. The search finds listings that contain all words, in any order. */
             query?: string;
-            deal_type?: "sale" | "rent" | "daily_rent";
+            /** @description Kind of deal. Several values are alternatives. */
+            deal_type?: string | string[];
             /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
             city?: string | string[];
             /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
@@ -5386,19 +5367,14 @@ export interface components {
              * Format: date-time
              * @description Find listings whose last change of price in one currency was a fall at or after this time.
              */
-            price_fell_since?: string;
+            price_dropped_since?: string;
             /**
              * Format: date-time
              * @description Find listings that were first seen at or after this time.
              */
             first_seen_since?: string;
-            /** @description Area between two latitudes and two longitudes. A listing without coordinates is at its district or city. */
-            bounding_box: {
-                south: number;
-                west: number;
-                north: number;
-                east: number;
-            };
+            /** @description Area `[west, south, east, north]` in degrees. A listing without coordinates is at its district or city. */
+            bbox: number[];
             /** @description Circle around a point, with a radius in metres. A listing without coordinates is at its district or city. */
             near?: {
                 latitude: number;
@@ -5686,26 +5662,18 @@ export const searchFilters = {
     "description": "Plain text. The search finds listings that contain all words, in any order."
   },
   "deal_type": {
-    "anyOf": [
-      {
-        "type": "string",
-        "enum": [
-          "sale"
-        ]
-      },
-      {
-        "type": "string",
-        "enum": [
-          "rent"
-        ]
-      },
-      {
-        "type": "string",
-        "enum": [
-          "daily_rent"
-        ]
-      }
-    ]
+    "pattern": "^(sale|rent|daily_rent)$",
+    "type": [
+      "string",
+      "array"
+    ],
+    "items": {
+      "type": "string",
+      "pattern": "^(sale|rent|daily_rent)$"
+    },
+    "minItems": 1,
+    "maxItems": 50,
+    "description": "Kind of deal. Several values are alternatives."
   },
   "city": {
     "minLength": 1,
@@ -5869,7 +5837,7 @@ export const searchFilters = {
     "type": "boolean",
     "description": "Find only listings with at least one stored image, or with none."
   },
-  "price_fell_since": {
+  "price_dropped_since": {
     "type": "string",
     "format": "date-time",
     "maxLength": 35,
@@ -5881,38 +5849,16 @@ export const searchFilters = {
     "maxLength": 35,
     "description": "Find listings that were first seen at or after this time."
   },
-  "bounding_box": {
-    "type": "object",
-    "required": [
-      "south",
-      "west",
-      "north",
-      "east"
-    ],
-    "properties": {
-      "south": {
-        "type": "number",
-        "minimum": -90,
-        "maximum": 90
-      },
-      "west": {
-        "type": "number",
-        "minimum": -180,
-        "maximum": 180
-      },
-      "north": {
-        "type": "number",
-        "minimum": -90,
-        "maximum": 90
-      },
-      "east": {
-        "type": "number",
-        "minimum": -180,
-        "maximum": 180
-      }
+  "bbox": {
+    "type": "array",
+    "items": {
+      "type": "number",
+      "minimum": -180,
+      "maximum": 180
     },
-    "additionalProperties": false,
-    "description": "Area between two latitudes and two longitudes. A listing without coordinates is at its district or city."
+    "minItems": 4,
+    "maxItems": 4,
+    "description": "Area `[west, south, east, north]` in degrees. A listing without coordinates is at its district or city."
   },
   "near": {
     "type": "object",
