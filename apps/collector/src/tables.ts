@@ -133,7 +133,7 @@ export type Tables = {
     revision: Generated<number>;
     listing: JSONColumnType<Record<string, unknown>>;
     changes: JSONColumnType<Record<string, { from: unknown; to: unknown }>>;
-    /** Provider of the title: `payload`, `model` or `person`. Null without a title, and before migration 0023. */
+    /** Provider of the title: `source`, `model` or `person`. Null without a title, and before migration 0023. */
     title_by: string | null;
     model: string | null;
     prompt_version: string | null;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 
 /** Providers of values. The value of a later one replaces that of an earlier one. */
-const PROVIDERS = ['model', 'payload', 'person'] as const;
+const PROVIDERS = ['model', 'source', 'person'] as const;
 export type ValueProvider = (typeof PROVIDERS)[number];
 
 /** Rules that change, omit or derive values, with their descriptions for the API. */

@@ -58,7 +58,7 @@ const provenanceSchema = Type.Object(
     fields: Type.Record(
       Type.String(),
       Type.Object({
-        origin: choice(['payload', 'model', 'person', 'rule']),
+        origin: Type.Enum(['source', 'model', 'person', 'rule']),
         rule: Type.Optional(Type.String({ description: `${ruleDescriptions.join('; ')}.` })),
         of: Type.Optional(
           Type.String({ description: 'Provider of the value that the rule changed or omitted.' }),

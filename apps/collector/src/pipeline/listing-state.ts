@@ -88,7 +88,7 @@ export function isMaterialChange(
   const modelWordedFields = FIELD_NAMES.filter((name) => {
     const { comparison, provider } = getField(name);
     if (comparison === undefined || provider === 'model') return comparison !== undefined;
-    return getProvider(origins[name]) === 'model' && earlierTitleProvider !== 'payload';
+    return getProvider(origins[name]) === 'model' && earlierTitleProvider !== 'source';
   });
   return Object.keys(changes).some((name) => !modelWordedFields.some((field) => field === name));
 }

@@ -120,10 +120,10 @@ export function mergeFacts(payload: Payload, extraction: Extraction): MergedFact
   for (const name of SOURCE_FIELDS) {
     if (rawPayload[name] === undefined) continue;
     if (isFact(name)) facts[name] = rawPayload[name];
-    origins[name] = traceOrigin('payload', rawPayload[name], [['plain_text', plainPayload[name]]]);
+    origins[name] = traceOrigin('source', rawPayload[name], [['plain_text', plainPayload[name]]]);
   }
   if (isLeapSecond(payload.published_at ?? '')) {
-    origins['published_at'] = createRuleOrigin('leap_second', 'payload');
+    origins['published_at'] = createRuleOrigin('leap_second', 'source');
   }
   for (const name of MODEL_FIELDS) {
     const field = getField(name);
@@ -132,7 +132,7 @@ export function mergeFacts(payload: Payload, extraction: Extraction): MergedFact
     const plainValue = isFromPayload ? plainPayload[name] : sourceValue;
     const cleanValue = cleanFieldValue(plainValue, field);
     if (cleanValue === undefined) continue;
-    const provider = isFromPayload ? 'payload' : 'model';
+    const provider = isFromPayload ? 'source' : 'model';
     const ruleResults: [rule: Rule, value: unknown][] = [
       ['plain_text', plainValue],
       ['cleaned', cleanValue],

@@ -170,7 +170,7 @@ for (const count of [2, 5, 7, 11, 13, 22, migrationFiles.length - 1]) {
       raw_id: 2,
       model: 'qwen3:4b',
       prompt_version: 'v0',
-      fields: { price: { origin: 'payload' } },
+      fields: { price: { origin: 'source' } },
     });
     const readPriceChanges = async () =>
       (await collector.get('/api/v1/listings/1/history'))

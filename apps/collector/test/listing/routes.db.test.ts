@@ -122,7 +122,7 @@ test('The word for a property type is kept, and an unknown one is found by words
     [listing['property_type'], listing['property_type_text']],
     [null, 'Лицарський замок'],
   );
-  assert.deepEqual(fields['property_type'], createRuleOrigin('unknown_type', 'payload'));
+  assert.deepEqual(fields['property_type'], createRuleOrigin('unknown_type', 'source'));
   const search = await collector.post('/api/v1/search/fulltext', { query: 'лицарський замок' });
   const { items } = search.json<{ items: { listing: { listing_id: number } }[] }>();
   assert.deepEqual(
@@ -190,10 +190,7 @@ test('A price per square metre is provided, read or computed, and searches filte
   const description = 'Продам квартиру у Львові, 50 м², по 1 150 $ за м².';
   const byArea = createRuleOrigin('price_by_area');
   assert.deepEqual(await read({ price: 60_000 }), [1200, byArea]);
-  assert.deepEqual(await read({ price: 60_000, price_per_m2: 1250 }), [
-    1250,
-    { origin: 'payload' },
-  ]);
+  assert.deepEqual(await read({ price: 60_000, price_per_m2: 1250 }), [1250, { origin: 'source' }]);
   assert.deepEqual(await read({ description }), [1150, { origin: 'model' }]);
   assert.deepEqual(await read({ price: 600, area_total: 40.16 }), [14.94, byArea]);
 });
@@ -241,12 +238,12 @@ test('Every field has an origin: its payload, the model or a rule', async () => 
     prompt_version: extractionPrompt.version,
   });
   assert.partialDeepStrictEqual(fields, {
-    title: createRuleOrigin('cleaned', 'payload'),
-    description: { origin: 'payload' },
+    title: createRuleOrigin('cleaned', 'source'),
+    description: { origin: 'source' },
     rooms: { origin: 'model' },
-    property_type: createRuleOrigin('known_type', 'payload'),
-    price: createRuleOrigin('rounded', 'payload'),
-    floor: createRuleOrigin('contradiction', 'payload'),
+    property_type: createRuleOrigin('known_type', 'source'),
+    price: createRuleOrigin('rounded', 'source'),
+    floor: createRuleOrigin('contradiction', 'source'),
     price_per_m2: createRuleOrigin('price_by_area'),
     place: createRuleOrigin('place_by_names'),
   });
@@ -355,7 +352,7 @@ test('A correction holds against later payloads, is found at once, and can be un
     price: { origin: 'person' },
     city: createRuleOrigin('place_name', 'person'),
     floor: { origin: 'person' },
-    currency: { origin: 'payload' },
+    currency: { origin: 'source' },
     latitude: { origin: 'person' },
   });
   assert.notEqual(await readHash(), hashBefore, 'the embedding follows');
@@ -386,7 +383,7 @@ test('A correction holds against later payloads, is found at once, and can be un
     latitude: 49.8,
     longitude: 24,
   });
-  assert.deepEqual(provenance.fields['price'], { origin: 'payload' });
+  assert.deepEqual(provenance.fields['price'], { origin: 'source' });
   const changes = await collector.get(`/api/v1/listings/changes?after=${cursor}`);
   assert.deepEqual(changes.json<{ items: object[] }>().items, [], 'the source changed no price');
 

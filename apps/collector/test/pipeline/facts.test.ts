@@ -23,10 +23,10 @@ import { createPayload } from '../support/pipeline.ts';
 const EMPTY_EXTRACTION: Extraction = { is_listing: true };
 const MINIMAL_PAYLOAD: Payload = { source_slug: 'doshka', external_id: '1', description: 'Текст.' };
 
-const fromPayload = { origin: 'payload' };
+const fromSource = { origin: 'source' };
 const fromModel = { origin: 'model' };
 /** Creates the origin of a changed value. */
-const createRuleOrigin = (rule: Rule, of: 'payload' | 'model') => ({ origin: 'rule', rule, of });
+const createRuleOrigin = (rule: Rule, of: 'source' | 'model') => ({ origin: 'rule', rule, of });
 
 const merge = (payload: Partial<Payload>, extraction: Partial<Extraction>) =>
   mergeFacts({ ...MINIMAL_PAYLOAD, ...payload }, { ...EMPTY_EXTRACTION, ...extraction });
@@ -44,9 +44,9 @@ test('The payload wins, the model fills in, and each fact has its origin', () =>
     summary: 'Опис.',
   });
   assert.deepEqual(origins, {
-    description: fromPayload,
-    price: fromPayload,
-    city: createRuleOrigin('cleaned', 'payload'),
+    description: fromSource,
+    price: fromSource,
+    city: createRuleOrigin('cleaned', 'source'),
     rooms: fromModel,
     phones: fromModel,
     summary: fromModel,
@@ -75,7 +75,7 @@ test('City and district have the names of the gazetteer, and the written names a
       place: [place_text, place_status],
     };
   };
-  const byRule = (provider: 'payload' | 'model') => createRuleOrigin('place_name', provider);
+  const byRule = (provider: 'source' | 'model') => createRuleOrigin('place_name', provider);
   assert.deepEqual(mergePlace('Киев', 'Оболонь'), {
     names: ['Київ', 'Оболонь'],
     origins: [byRule('model'), fromModel],
@@ -83,7 +83,7 @@ test('City and district have the names of the gazetteer, and the written names a
   });
   assert.deepEqual(mergePlace(null, 'Троещина', { city: 'Kyiv' }), {
     names: ['Київ', 'Троєщина'],
-    origins: [byRule('payload'), byRule('model')],
+    origins: [byRule('source'), byRule('model')],
     place: ['Kyiv, Троещина', 'resolved'],
   });
   assert.deepEqual(mergePlace(null, 'на Троєщині'), {
@@ -136,20 +136,20 @@ test('Words in three languages and in Latin letters name a kind of property, oth
 
 test('The word for a kind of property is kept beside the kind, and an unknown word without one', () => {
   const cases: [Partial<Payload>, Partial<Extraction>, object, Record<string, object>][] = [
-    [{ property_type: 'house' }, {}, { property_type: 'house' }, { property_type: fromPayload }],
+    [{ property_type: 'house' }, {}, { property_type: 'house' }, { property_type: fromSource }],
     [
       { property_type: ' Apartment' },
       { property_type: 'house' },
       { property_type: 'apartment' },
-      { property_type: createRuleOrigin('known_type', 'payload') },
+      { property_type: createRuleOrigin('known_type', 'source') },
     ],
     [
       { property_type: 'Таунхаус' },
       {},
       { property_type: 'house', property_type_text: 'Таунхаус' },
       {
-        property_type: createRuleOrigin('known_type', 'payload'),
-        property_type_text: fromPayload,
+        property_type: createRuleOrigin('known_type', 'source'),
+        property_type_text: fromSource,
       },
     ],
     [
@@ -157,8 +157,8 @@ test('The word for a kind of property is kept beside the kind, and an unknown wo
       { property_type: 'house' },
       { property_type_text: 'замок' },
       {
-        property_type: createRuleOrigin('unknown_type', 'payload'),
-        property_type_text: createRuleOrigin('cleaned', 'payload'),
+        property_type: createRuleOrigin('unknown_type', 'source'),
+        property_type_text: createRuleOrigin('cleaned', 'source'),
       },
     ],
     [
@@ -177,7 +177,7 @@ test('The word for a kind of property is kept beside the kind, and an unknown wo
   for (const [payload, extraction, expectedFacts, expectedOrigins] of cases) {
     const { facts, origins } = merge(payload, extraction);
     assert.deepEqual(facts, expectedFacts, JSON.stringify(payload));
-    assert.deepEqual(origins, { description: fromPayload, ...expectedOrigins });
+    assert.deepEqual(origins, { description: fromSource, ...expectedOrigins });
   }
 });
 
@@ -191,7 +191,7 @@ test('The model is offered the kinds of property, and another word does not disc
 
 test('Several offers are counted, and one offer is none', () => {
   assert.equal(merge({}, { offers: 3 }).facts.offers, 3);
-  assert.deepEqual(merge({}, { offers: 1 }), { facts: {}, origins: { description: fromPayload } });
+  assert.deepEqual(merge({}, { offers: 1 }), { facts: {}, origins: { description: fromSource } });
 });
 
 const impossibleFacts: [string, Partial<Extraction>][] = [
@@ -210,7 +210,7 @@ test('An invalid value of the model is dropped', () => {
     assert.deepEqual(facts, {}, name);
     const key = Object.keys(extraction)[0] ?? '';
     assert.deepEqual(origins, {
-      description: fromPayload,
+      description: fromSource,
       [key]: createRuleOrigin('not_valid', 'model'),
     });
   }
@@ -223,7 +223,7 @@ const contradictions: [string, Partial<Payload>, Partial<Extraction>, object, ob
     { floor: 9, floors_total: 5 },
     {},
     {},
-    { floor: 'payload', floors_total: 'payload' },
+    { floor: 'source', floors_total: 'source' },
   ],
   [
     'both floors of the model',
@@ -245,7 +245,7 @@ const contradictions: [string, Partial<Payload>, Partial<Extraction>, object, ob
     { area_living: 90, area_total: 50 },
     {},
     { area_total: 50 },
-    { area_living: 'payload' },
+    { area_living: 'source' },
   ],
   [
     'a price per square metre above the price',
@@ -291,11 +291,11 @@ test('A value of the source keeps its origin while it is unchanged', () => {
   const [phone, otherPhone] = ['+380001234501', '+380001234502'];
   const { facts, origins } = merge({ title: 'Квартира', phones: [phone, otherPhone] }, {});
   assert.deepEqual(facts.phones, [phone, otherPhone]);
-  assert.deepEqual([origins['title'], origins['phones']], [fromPayload, fromPayload]);
+  assert.deepEqual([origins['title'], origins['phones']], [fromSource, fromSource]);
   for (const phones of [[phone, phone], [` ${phone}`], [phone, ' ']]) {
     const changedFacts = merge({ phones }, {});
     assert.deepEqual(changedFacts.facts.phones, [phone]);
-    assert.deepEqual(changedFacts.origins['phones'], createRuleOrigin('cleaned', 'payload'));
+    assert.deepEqual(changedFacts.origins['phones'], createRuleOrigin('cleaned', 'source'));
   }
   // If several rules apply, the last rule is the origin.
   const language = merge({}, { language: ' UK' }).origins['language'];

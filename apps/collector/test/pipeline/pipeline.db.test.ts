@@ -51,7 +51,7 @@ test('An HTML payload is read, stored and found as text, and kept unchanged', as
   assert.doesNotMatch(listing?.search_text ?? '', /nbsp|laquo|\bli\b/);
   assert.deepEqual(rawRecord.payload, payload);
   const { fields } = (await readEnrichments(db, rawRecord.listing_id))['provenance'] as Provenance;
-  const decodedOrigin = { origin: 'rule', rule: 'plain_text', of: 'payload' };
+  const decodedOrigin = { origin: 'rule', rule: 'plain_text', of: 'source' };
   assert.deepEqual([fields['title'], fields['description']], [decodedOrigin, decodedOrigin]);
   assert.deepEqual(getOutcomes(await harness.process(payload)), { load: 'unchanged' });
   // The same text with different markup is not a change.

@@ -1198,7 +1198,8 @@ export interface paths {
                                 /** @description Values by field name; fields without a value are omitted. */
                                 fields: {
                                     [key: string]: {
-                                        origin: "payload" | "model" | "person" | "rule";
+                                        /** @enum {unknown} */
+                                        origin: "source" | "model" | "person" | "rule";
                                         /** @description `plain_text`, converted from HTML to plain text; `cleaned`, written on one line with single spaces, and without characters that cannot be stored, or list entries that are empty, repeated, too long or too many; `lower_case`, written in lower case; `known_type`, replaced by the kind of property that the word names; `unknown_type`, omitted, since the word names no known kind of property; `property_type_text` has it; `rounded`, rounded to two decimals; `shortened`, truncated to the maximum length; `not_valid`, omitted, since it violates a rule for payloads; `contradiction`, omitted, since it contradicts another fact; `place_name`, written as the gazetteer of places names it; `place_by_names`, the place in the gazetteer that city, district and address name; `leap_second`, converted from a leap second to the preceding second; `price_by_area`, the price divided by the total area. */
                                         rule?: string;
                                         /** @description Provider of the value that the rule changed or omitted. */
