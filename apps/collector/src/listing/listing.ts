@@ -1,12 +1,13 @@
-import type { JoinBuilder, Selectable } from 'kysely';
+import { type JoinBuilder, type Selectable, sql } from 'kysely';
 import { type Static, Type } from 'typebox';
 import type { Tables } from '../tables.ts';
 import { type Conversion, convertedPriceSchema, convertPrice } from '../money/conversion.ts';
 import { placeSchema, presentPlace } from '../places/listing-place.ts';
 import { nullable } from '../schemas.ts';
 import { listingFieldSchemas, FIELD_NAMES } from './fields.ts';
+import { provenanceSchema } from './provenance.ts';
 
-export const listingColumns = [
+const listingColumns = [
   'id',
   'source_slug',
   'external_id',
@@ -19,13 +20,56 @@ export const listingColumns = [
   'updated_at',
 ] as const satisfies readonly (keyof Tables['property_listings'])[];
 
-/** Columns of a listing in responses. */
+const timestampSchema = Type.String({ format: 'date-time' });
+
+/** Members of a listing in responses that other tables have. */
+const relatedSchemas = {
+  cover: nullable(
+    Type.Object(
+      { sha256: Type.String(), width: Type.Integer(), height: Type.Integer() },
+      { description: 'The first stored image.' },
+    ),
+  ),
+  image_count: Type.Integer({ description: 'Number of stored images.' }),
+  previous_price: nullable(
+    Type.Object(
+      { price: Type.Number(), currency: Type.String(), changed_at: timestampSchema },
+      { description: 'Price before the last change in the same currency.' },
+    ),
+  ),
+  duplicate_count: Type.Integer({
+    description:
+      'Number of other listings that are likely the same property, without archived listings.',
+  }),
+  provenance: nullable(provenanceSchema),
+};
+
+/** Row of a listing in responses, which `selectListing` selects. */
 export type ListingRow = Pick<
   Selectable<Tables['property_listings']>,
   (typeof listingColumns)[number]
->;
+> & { related: Static<ReturnType<typeof Type.Object<typeof relatedSchemas>>> };
 
-const timestampSchema = Type.String({ format: 'date-time' });
+/** Selection of a `ListingRow` in a query of `property_listings`. */
+export const selectListing = sql`${sql.join(listingColumns.map((column) => sql.ref(column)))}, (
+  select jsonb_build_object(
+    'cover', (
+      select jsonb_build_object('sha256', sha256, 'width', width, 'height', height)
+      from listing_images join images using (sha256)
+      where listing_id = property_listings.id order by position limit 1),
+    'image_count', image_count,
+    'previous_price', case when price_before is not null and currency is not null
+      then jsonb_build_object('price', price_before, 'currency', currency, 'changed_at', price_changed_at) end,
+    'duplicate_count', (
+      select count(*) from listing_facts as other
+      where other.duplicate_group = facts.duplicate_group and other.id <> facts.id and other.is_live),
+    'provenance', (
+      select value || jsonb_build_object('raw_id', (
+        select raw.id from listing_payloads as current join raw_data as raw on raw.id = current.raw_id
+        where current.source_slug = property_listings.source_slug
+          and current.external_id = property_listings.external_id))
+      from listing_enrichments where listing_id = property_listings.id and kind = 'provenance'))
+  from listing_facts as facts where facts.id = property_listings.id) as related`;
 
 /** Listing in API responses. */
 export const listingSchema = Type.Object(
@@ -37,7 +81,9 @@ export const listingSchema = Type.Object(
     place: placeSchema,
     price_converted: convertedPriceSchema,
     price_per_m2_converted: convertedPriceSchema,
+    ...relatedSchemas,
     archived_at: nullable(timestampSchema),
+    first_seen_at: timestampSchema,
     created_at: timestampSchema,
     updated_at: timestampSchema,
   },
@@ -51,7 +97,7 @@ export const listingReference = Type.Unsafe<Listing>(Type.Ref('Listing'));
 
 /** Converts a row of `property_listings` to an API listing, with its price in the requested currency. */
 export function presentListing(listing: ListingRow, conversion?: Conversion): Listing {
-  const { id, place_id, place_text, place_status, ...row } = listing;
+  const { id, place_id, place_text, place_status, related, ...row } = listing;
   const entries = Object.entries(row).map(([name, value]) => [
     name,
     value instanceof Date ? value.toISOString() : value,
@@ -59,7 +105,12 @@ export function presentListing(listing: ListingRow, conversion?: Conversion): Li
   // Apart from these members, the row and the response differ only in the type of their timestamps.
   const values = Object.fromEntries(entries) as Omit<
     Listing,
-    'listing_id' | 'place' | 'price_converted' | 'price_per_m2_converted'
+    | 'listing_id'
+    | 'place'
+    | 'price_converted'
+    | 'price_per_m2_converted'
+    | 'first_seen_at'
+    | keyof typeof relatedSchemas
   >;
   const pricePerM2 = row.price_per_m2 ?? computePricePerArea(row) ?? null;
   return {
@@ -69,6 +120,8 @@ export function presentListing(listing: ListingRow, conversion?: Conversion): Li
     place: presentPlace({ place_id, place_text, place_status }),
     price_converted: convertPrice(row, conversion),
     price_per_m2_converted: convertPrice({ price: pricePerM2, currency: row.currency }, conversion),
+    ...related,
+    first_seen_at: values.created_at,
   };
 }
 

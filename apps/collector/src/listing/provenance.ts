@@ -1,4 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
+import { Type } from 'typebox';
+import { nullable } from '../schemas.ts';
 
 /** Providers of values. The value of a later one replaces that of an earlier one. */
 const PROVIDERS = ['model', 'source', 'person'] as const;
@@ -43,6 +45,34 @@ export type Provenance = {
   prompt_version: string;
   fields: Origins;
 };
+
+const ruleDescriptions = Object.entries(RULES).map(([rule, effect]) => `\`${rule}\`, ${effect}`);
+
+/** Schema of the provenance of a listing in responses. */
+export const provenanceSchema = Type.Object(
+  {
+    raw_id: nullable(
+      Type.Integer({
+        description:
+          'ID of the last payload with this content; null after the payload was removed because of its age.',
+      }),
+    ),
+    model: nullable(Type.String({ description: 'Model name that the server reported.' })),
+    prompt_version: nullable(Type.String()),
+    fields: Type.Record(
+      Type.String(),
+      Type.Object({
+        origin: Type.Enum(['source', 'model', 'person', 'rule']),
+        rule: Type.Optional(Type.String({ description: `${ruleDescriptions.join('; ')}.` })),
+        of: Type.Optional(
+          Type.String({ description: 'Provider of the value that the rule changed or omitted.' }),
+        ),
+      }),
+      { description: 'Values by field name; fields without a value are omitted.' },
+    ),
+  },
+  { description: 'The origin of each field.' },
+);
 
 /** Returns whether the value of a provider replaces that of another provider; false if one is unknown. */
 export function isPreferred(

@@ -13,19 +13,23 @@ import { duplicatesSchema, listDuplicates } from '../duplicates/duplicates.ts';
 import { listVerdicts, verdictsSchema } from '../duplicates/verdicts.ts';
 import { embedListing } from '../embeddings/backfill.ts';
 import { problem, problemResponses } from '../errors.ts';
-import { readConversion, requestedCurrencySchema } from '../money/conversion.ts';
-import { choice, idParam, MAX_ID, nullable, parseId } from '../schemas.ts';
+import { type Conversion, readConversion, requestedCurrencySchema } from '../money/conversion.ts';
+import { idParam, MAX_ID, nullable, parseId } from '../schemas.ts';
 import type { Tables } from '../tables.ts';
 import { correctListing } from './correct.ts';
-import { correctedBySchema, correctionRequestSchema, correctionsSchema } from './corrections.ts';
 import {
-  listingColumns,
+  correctedBySchema,
+  correctionRequestSchema,
+  type Corrections,
+  correctionsSchema,
+} from './corrections.ts';
+import {
   listingReference,
   listingSchema,
-  joinSameListing,
+  type ListingRow,
   presentListing,
+  selectListing,
 } from './listing.ts';
-import { type Provenance, RULES } from './provenance.ts';
 
 const MAX_DUPLICATES = 20;
 
@@ -43,37 +47,9 @@ const historyCursorCodec = createCursorCodec(
 );
 const imageCursorCodec = createCursorCodec(createWholeNumberSchema(MAX_INTEGER));
 
-const ruleDescriptions = Object.entries(RULES).map(([rule, effect]) => `\`${rule}\`, ${effect}`);
-
-const provenanceSchema = Type.Object(
-  {
-    raw_id: nullable(
-      Type.Integer({
-        description:
-          'ID of the last payload with this content; null after the payload was removed because of its age.',
-      }),
-    ),
-    model: nullable(Type.String({ description: 'Model name that the server reported.' })),
-    prompt_version: nullable(Type.String()),
-    fields: Type.Record(
-      Type.String(),
-      Type.Object({
-        origin: Type.Enum(['source', 'model', 'person', 'rule']),
-        rule: Type.Optional(Type.String({ description: `${ruleDescriptions.join('; ')}.` })),
-        of: Type.Optional(
-          Type.String({ description: 'Provider of the value that the rule changed or omitted.' }),
-        ),
-      }),
-      { description: 'Values by field name; fields without a value are omitted.' },
-    ),
-  },
-  { description: 'The origin of each field.' },
-);
-
 const listingDetailsSchema = Type.Intersect([
   listingReference,
   Type.Object({
-    provenance: nullable(provenanceSchema),
     corrections: correctionsSchema,
     duplicate_group: nullable(
       Type.Integer({
@@ -186,25 +162,11 @@ export function registerListingRoutes(
       },
     },
     async ({ params, query: { currency } }) => {
-      const id = parseId(params.id);
-      const row = await db
-        .selectFrom('property_listings')
-        .select([...listingColumns, 'duplicate_group'])
-        .where('id', '=', id)
-        .executeTakeFirst();
-      if (row === undefined) throw problem('listing_not_found');
-      const { duplicate_group, ...listing } = row;
       const conversion =
         currency === undefined
           ? undefined
           : await readConversion(db, currency, 'querystring/currency');
-      return {
-        ...presentListing(listing, conversion),
-        ...(await findOrigins(db, id)),
-        duplicate_group,
-        duplicates: await listDuplicates(db, id, MAX_DUPLICATES),
-        duplicate_verdicts: await listVerdicts(db, id),
-      };
+      return readDetails(db, parseId(params.id), conversion);
     },
   );
 
@@ -296,24 +258,29 @@ export function registerListingRoutes(
   );
 }
 
-/** Returns the provenance and the corrections of a listing. */
-async function findOrigins(db: Kysely<Tables>, listingId: number) {
-  const row = await db
-    .selectFrom('property_listings as listing')
-    .innerJoin('listing_payloads as current', joinSameListing)
-    .leftJoin('listing_enrichments as enrichment', (join) =>
-      join
-        .onRef('enrichment.listing_id', '=', 'listing.id')
-        .on('enrichment.kind', '=', 'provenance'),
-    )
-    .leftJoin('raw_data as raw', 'raw.id', 'current.raw_id')
-    // The pipeline and corrections are the only writers of this value.
-    .select(sql<Provenance | null>`enrichment.value`.as('provenance'))
-    .select(['raw.id as raw_id', 'current.corrections'])
-    .where('listing.id', '=', listingId)
-    .executeTakeFirst();
-  const provenance = row?.provenance ? { ...row.provenance, raw_id: row.raw_id } : null;
-  return { provenance, corrections: row?.corrections ?? {} };
+/**
+ * Returns a listing with its corrections and likely duplicates.
+ * @throws ProblemError `listing_not_found`.
+ */
+async function readDetails(db: Kysely<Tables>, id: number, conversion?: Conversion) {
+  const { rows } = await sql<
+    ListingRow & { duplicate_group: number | null; corrections: Corrections | null }
+  >`
+    select ${selectListing}, duplicate_group, (
+      select corrections from listing_payloads as current
+      where current.source_slug = property_listings.source_slug
+        and current.external_id = property_listings.external_id) as corrections
+    from property_listings where id = ${id}`.execute(db);
+  const [row] = rows;
+  if (row === undefined) throw problem('listing_not_found');
+  const { duplicate_group, corrections, ...listing } = row;
+  return {
+    ...presentListing(listing, conversion),
+    corrections: corrections ?? {},
+    duplicate_group,
+    duplicates: await listDuplicates(db, id, MAX_DUPLICATES),
+    duplicate_verdicts: await listVerdicts(db, id),
+  };
 }
 
 /** Checks that a listing exists. Throws ProblemError `listing_not_found` otherwise. */

@@ -70,6 +70,11 @@ test('A payload becomes a listing with its history and images, page by page', as
     archived_at: null,
   });
   assert.ok(!('embedding' in listing));
+  assert.partialDeepStrictEqual(listing['previous_price'], { price: 62_000, currency: 'USD' });
+  assert.equal(listing['first_seen_at'], listing['created_at']);
+  const search = await collector.post('/api/v1/search/browse', { limit: 1 });
+  const { items } = search.json<{ items: { listing: Listing }[] }>();
+  assert.partialDeepStrictEqual(listing, items[0]?.listing, 'searches have the same members');
 
   const history = await readHistory(firstRecord.listing_id);
   const extraction = { model: 'mock', prompt_version: extractionPrompt.version };
@@ -256,7 +261,10 @@ test('Every field has an origin: its payload, the model or a rule', async () => 
     .execute();
   assert.equal((await readListing(rawRecord.listing_id)).price_per_m2, null);
   assert.deepEqual([listing['floor'], listing['floors_total']], [null, null]);
-  const identityFields = 'listing_id source_slug external_id created_at updated_at'.split(' ');
+  const identityFields =
+    'listing_id source_slug external_id image_count duplicate_count first_seen_at created_at updated_at'.split(
+      ' ',
+    );
   for (const [key, value] of Object.entries(listing)) {
     const isEmpty = ['null', '[]', '{}'].includes(JSON.stringify(value));
     if (!identityFields.includes(key) && !isEmpty) assert.ok(fields[key], `${key} has no origin`);

@@ -340,15 +340,15 @@ test('A fall of the price is the last change in one currency', async () => {
   await set('gained', { price: 4, currency: 'UAH' });
   await set('hidden', { price: 1 });
   const { items } = await searchOk('browse', { source_slug: 'znyzhka', include_archived: true });
-  const before = new Map<number, { amount: number; currency: string; changed_at: string } | null>(
-    items.map((item: { listing: { listing_id: number }; price_before: never }) => [
-      item.listing.listing_id,
-      item.price_before,
+  const before = new Map<number, { price: number; currency: string; changed_at: string } | null>(
+    items.map(({ listing }: { listing: { listing_id: number; previous_price: never } }) => [
+      listing.listing_id,
+      listing.previous_price,
     ]),
   );
   const getAmount = (name: keyof typeof idsByName) => {
-    const price = before.get(idsByName[name]);
-    return price && [price.amount, price.currency];
+    const previous = before.get(idsByName[name]);
+    return previous && [previous.price, previous.currency];
   };
   assert.deepEqual((Object.keys(idsByName) as (keyof typeof idsByName)[]).map(getAmount), [
     null,
@@ -765,18 +765,20 @@ test('Suggestions are filters whose names begin with a text in any language', as
   assert.ok(getListingIds(found).includes(seed ?? 0), small.value);
 });
 
-test('A hit has its cover, its number of images and its price per m² in the currency of the request', async () => {
+test('A listing has its cover, numbers of images and duplicates, and its price per m² in the currency of the request', async () => {
+  const group = { duplicate_group: 9_100_000 };
   const { idsByName } = await addNamed({
-    dollars: { source_slug: 'hits', price: 1000, currency: 'USD', area_total: 30 },
-    hryvnias: { source_slug: 'hits', price: 1000, area_total: 30 },
+    dollars: { ...group, source_slug: 'hits', price: 1000, currency: 'USD', area_total: 30 },
+    hryvnias: { ...group, source_slug: 'hits', price: 1000, area_total: 30 },
     bare: { source_slug: 'hits' },
+    hidden: { ...group, source_slug: 'hits', archived: true },
   });
   await addImages(idsByName.dollars, [null, 'c3'.repeat(32), 'd4'.repeat(32)]);
   await addImages(idsByName.hryvnias, [null]);
   const expected = [
-    [null, 0, null, null],
-    [null, 0, 33.33, null],
-    [{ sha256: 'c3'.repeat(32), width: 40, height: 30 }, 2, 33.33, 1333.2],
+    [null, 0, 0, null, null],
+    [null, 0, 1, 33.33, null],
+    [{ sha256: 'c3'.repeat(32), width: 40, height: 30 }, 2, 1, 33.33, 1333.2],
   ];
   const requests: [string, object][] = [
     ['browse', { source_slug: 'hits', currency: 'UAH' }],
@@ -785,11 +787,12 @@ test('A hit has its cover, its number of images and its price per m² in the cur
   for (const [kind, request] of requests) {
     const { items } = await searchOk(kind, request);
     const facts = items.map(
-      (item: Record<string, never> & { listing: Record<string, { amount: number } | null> }) => [
-        item['cover'],
-        item['image_count'],
-        item.listing['price_per_m2'],
-        item.listing['price_per_m2_converted']?.amount ?? null,
+      ({ listing }: { listing: Record<string, { amount: number } | null> }) => [
+        listing['cover'],
+        listing['image_count'],
+        listing['duplicate_count'],
+        listing['price_per_m2'],
+        listing['price_per_m2_converted']?.amount ?? null,
       ],
     );
     assert.deepEqual(facts, expected, kind);

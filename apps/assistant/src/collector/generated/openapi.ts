@@ -1191,22 +1191,6 @@ export interface paths {
                     };
                     content: {
                         "application/json": components["schemas"]["Listing"] & {
-                            provenance: {
-                                raw_id: number | null;
-                                model: string | null;
-                                prompt_version: string | null;
-                                /** @description Values by field name; fields without a value are omitted. */
-                                fields: {
-                                    [key: string]: {
-                                        /** @enum {unknown} */
-                                        origin: "source" | "model" | "person" | "rule";
-                                        /** @description `plain_text`, converted from HTML to plain text; `cleaned`, written on one line with single spaces, and without characters that cannot be stored, or list entries that are empty, repeated, too long or too many; `lower_case`, written in lower case; `known_type`, replaced by the kind of property that the word names; `unknown_type`, omitted, since the word names no known kind of property; `property_type_text` has it; `rounded`, rounded to two decimals; `shortened`, truncated to the maximum length; `not_valid`, omitted, since it violates a rule for payloads; `contradiction`, omitted, since it contradicts another fact; `place_name`, written as the gazetteer of places names it; `place_by_names`, the place in the gazetteer that city, district and address name; `leap_second`, converted from a leap second to the preceding second; `price_by_area`, the price divided by the total area. */
-                                        rule?: string;
-                                        /** @description Provider of the value that the rule changed or omitted. */
-                                        of?: string;
-                                    };
-                                };
-                            } | null;
                             /** @description Corrections by persons, by field name. */
                             corrections: {
                                 [key: string]: {
@@ -4757,7 +4741,40 @@ export interface components {
                  */
                 rate_date: string;
             } | null;
+            cover: {
+                sha256: string;
+                width: number;
+                height: number;
+            } | null;
+            /** @description Number of stored images. */
+            image_count: number;
+            previous_price: {
+                price: number;
+                currency: string;
+                /** Format: date-time */
+                changed_at: string;
+            } | null;
+            /** @description Number of other listings that are likely the same property, without archived listings. */
+            duplicate_count: number;
+            provenance: {
+                raw_id: number | null;
+                model: string | null;
+                prompt_version: string | null;
+                /** @description Values by field name; fields without a value are omitted. */
+                fields: {
+                    [key: string]: {
+                        /** @enum {unknown} */
+                        origin: "source" | "model" | "person" | "rule";
+                        /** @description `plain_text`, converted from HTML to plain text; `cleaned`, written on one line with single spaces, and without characters that cannot be stored, or list entries that are empty, repeated, too long or too many; `lower_case`, written in lower case; `known_type`, replaced by the kind of property that the word names; `unknown_type`, omitted, since the word names no known kind of property; `property_type_text` has it; `rounded`, rounded to two decimals; `shortened`, truncated to the maximum length; `not_valid`, omitted, since it violates a rule for payloads; `contradiction`, omitted, since it contradicts another fact; `place_name`, written as the gazetteer of places names it; `place_by_names`, the place in the gazetteer that city, district and address name; `leap_second`, converted from a leap second to the preceding second; `price_by_area`, the price divided by the total area. */
+                        rule?: string;
+                        /** @description Provider of the value that the rule changed or omitted. */
+                        of?: string;
+                    };
+                };
+            } | null;
             archived_at: string | null;
+            /** Format: date-time */
+            first_seen_at: string;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -4841,19 +4858,6 @@ export interface components {
         };
         FulltextSearchResult: {
             listing: components["schemas"]["Listing"];
-            cover: {
-                sha256: string;
-                width: number;
-                height: number;
-            } | null;
-            /** @description Number of stored images. */
-            image_count: number;
-            price_before: {
-                amount: number;
-                currency: string;
-                /** Format: date-time */
-                changed_at: string;
-            } | null;
             /** @description With `fold_duplicates`: the IDs of the other listings that are likely the same property, even if the search does not find them; at most 100 IDs. */
             duplicates?: number[];
             rank: number;
@@ -4971,19 +4975,6 @@ export interface components {
         SimilarSearchResponse: {
             items: {
                 listing: components["schemas"]["Listing"];
-                cover: {
-                    sha256: string;
-                    width: number;
-                    height: number;
-                } | null;
-                /** @description Number of stored images. */
-                image_count: number;
-                price_before: {
-                    amount: number;
-                    currency: string;
-                    /** Format: date-time */
-                    changed_at: string;
-                } | null;
                 /** @description With `fold_duplicates`: the IDs of the other listings that are likely the same property, even if the search does not find them; at most 100 IDs. */
                 duplicates?: number[];
                 /** @description Cosine distance: 0 for the same direction, 2 for the opposite. */
@@ -5070,19 +5061,6 @@ export interface components {
             /** @description The listings that the search finds, in the order of `ids`. */
             items: {
                 listing: components["schemas"]["Listing"];
-                cover: {
-                    sha256: string;
-                    width: number;
-                    height: number;
-                } | null;
-                /** @description Number of stored images. */
-                image_count: number;
-                price_before: {
-                    amount: number;
-                    currency: string;
-                    /** Format: date-time */
-                    changed_at: string;
-                } | null;
                 /** @description With `fold_duplicates`: the IDs of the other listings that are likely the same property, even if the search does not find them; at most 100 IDs. */
                 duplicates?: number[];
             }[];
@@ -5173,19 +5151,6 @@ export interface components {
         BrowseResponse: {
             items: {
                 listing: components["schemas"]["Listing"];
-                cover: {
-                    sha256: string;
-                    width: number;
-                    height: number;
-                } | null;
-                /** @description Number of stored images. */
-                image_count: number;
-                price_before: {
-                    amount: number;
-                    currency: string;
-                    /** Format: date-time */
-                    changed_at: string;
-                } | null;
                 /** @description With `fold_duplicates`: the IDs of the other listings that are likely the same property, even if the search does not find them; at most 100 IDs. */
                 duplicates?: number[];
                 /** @description With the order `distance`: metres from the point of `near`. */
