@@ -66,45 +66,61 @@ const HISTOGRAM_BOUNDS = Array.from({ length: 18 }, (_, exponent) => 10 ** expon
   (power) => DECADE.map((number) => Number((number * power).toPrecision(3))),
 );
 
+const isHistogram = (name: string): name is HistogramName => name in OWN_HISTOGRAM_FILTERS;
+
+// The keys are those of the two objects.
+const FACET_NAMES = Object.keys({ ...OWN_FILTERS, ...OWN_HISTOGRAM_FILTERS }) as (
+  | FacetName
+  | HistogramName
+)[];
+
+/** Name under which the matches of all filters are counted. */
+const TOTAL = 'total' as const;
+
 /** Request of `/search/facets`. */
 export const facetsRequestSchema = Type.Object(
-  { query: optionalQuerySchema, ...filterSchemas },
-  { $id: 'FacetsRequest', additionalProperties: false, examples: [{ city: 'Львів' }] },
+  {
+    query: optionalQuerySchema,
+    ...filterSchemas,
+    facets: Type.Optional(
+      Type.Array(choice(FACET_NAMES), {
+        minItems: 1,
+        uniqueItems: true,
+        description: 'Names of the facets to count; all of them by default.',
+      }),
+    ),
+  },
+  {
+    $id: 'FacetsRequest',
+    additionalProperties: false,
+    examples: [{ city: 'Львів', facets: ['district', 'rooms', 'price'] }],
+  },
 );
 
 export type FacetsRequest = Static<typeof facetsRequestSchema>;
 
-const relationSchema = choice(['eq', 'gte'], {
-  description: `\`gte\`: lower bounds, counted in ${MAX_COUNTED_MATCHES} of the matches.`,
-});
-
-export const facetSchema = Type.Object(
-  {
-    values: Type.Array(
-      Type.Object({
-        value: Type.String({
-          description:
-            'Value for the filter of this name. An unknown city or district has its name as listings write it.',
-        }),
-        count: Type.Integer(),
-        place_id: Type.Optional(
-          Type.Integer({
-            description:
-              'Value for `place_ids`, which finds exactly this place: districts of several cities may have one name.',
-          }),
-        ),
-        city: Type.Optional(nullable(Type.String({ description: 'City of a district.' }))),
-        region: Type.Optional(
-          nullable(Type.String({ description: 'Region of a city or district.' })),
-        ),
+/** The most frequent values of a filter. */
+export const facetSchema = Type.Array(
+  Type.Object({
+    value: Type.Union([Type.String(), Type.Integer(), Type.Boolean()], {
+      description:
+        'Value for the filter of this name; for `rooms` an integer, and for `has_images` a boolean. An unknown city or ' +
+        'district has its name as listings write it.',
+    }),
+    count: Type.Integer(),
+    place_id: Type.Optional(
+      Type.Integer({
+        description:
+          'Value for `place_ids`, which finds exactly this place: districts of several cities may have one name.',
       }),
-      { description: `The ${MAX_VALUES} most frequent values.` },
     ),
-    relation: relationSchema,
-  },
-  { $id: 'Facet' },
+    city: Type.Optional(nullable(Type.String({ description: 'City of a district.' }))),
+    region: Type.Optional(nullable(Type.String({ description: 'Region of a city or district.' }))),
+  }),
+  { $id: 'Facet', description: `The ${MAX_VALUES} most frequent values.` },
 );
 
+/** Numbers of matches by ranges of a number. */
 export const histogramSchema = Type.Object(
   {
     buckets: Type.Array(
@@ -114,27 +130,40 @@ export const histogramSchema = Type.Object(
         count: Type.Integer(),
       }),
     ),
-    relation: relationSchema,
   },
-  { $id: 'Histogram' },
+  { $id: 'Histogram', description: 'Prices are in `currency`.' },
 );
 
-const facetReference = Type.Unsafe<Static<typeof facetSchema>>(Type.Ref('Facet'));
-const histogramReference = Type.Unsafe<Static<typeof histogramSchema>>(Type.Ref('Histogram'));
+type Facet = Static<typeof facetSchema>;
+type Histogram = Static<typeof histogramSchema>;
 
 const mapNames = <Name extends string, Schema>(names: Record<Name, unknown>, schema: Schema) =>
   // The keys are those of `names`.
   Object.fromEntries(Object.keys(names).map((name) => [name, schema])) as Record<Name, Schema>;
 
+const relationSchema = choice(['eq', 'gte'], {
+  description: `\`gte\`: lower bounds, counted in ${MAX_COUNTED_MATCHES} of the matches.`,
+});
+
 /** Counts of the matches by the values of filters. */
 export const facetsResponseSchema = Type.Object(
   {
+    facets: Type.Object(
+      {
+        ...mapNames(OWN_FILTERS, Type.Optional(Type.Unsafe<Facet>(Type.Ref('Facet')))),
+        ...mapNames(
+          OWN_HISTOGRAM_FILTERS,
+          Type.Optional(Type.Unsafe<Histogram>(Type.Ref('Histogram'))),
+        ),
+      },
+      {
+        description:
+          'The requested facets. Each facet counts the matches of all filters except its own.',
+      },
+    ),
     total: Type.Object({ value: Type.Integer(), relation: relationSchema }),
-    facets: Type.Object(mapNames(OWN_FILTERS, facetReference), {
-      description: 'Each facet counts the matches of all filters except its own.',
-    }),
-    histograms: Type.Object(mapNames(OWN_HISTOGRAM_FILTERS, histogramReference), {
-      description: 'Prices are in `currency`. Each histogram ignores its own filter.',
+    relation: choice(['eq', 'gte'], {
+      description: '`gte` if the counts of at least one facet are lower bounds.',
     }),
     currency: currencySchema,
     took_ms: durationSchema,
@@ -143,6 +172,8 @@ export const facetsResponseSchema = Type.Object(
 );
 
 export type FacetsResponse = Static<typeof facetsResponseSchema>;
+
+type Value = Facet[number]['value'];
 
 /** Number of listings with the same values in the columns of one facet or histogram; the other columns are null. */
 type Group = Record<string, string | number | boolean | string[] | null> & {
@@ -158,22 +189,43 @@ export async function countFacets(
   db: Kysely<Tables>,
   request: FacetsRequest,
 ): Promise<Omit<FacetsResponse, 'took_ms'>> {
-  const { query, ...requestedFilters } = request;
+  const { query, facets: requestedNames = FACET_NAMES, ...requestedFilters } = request;
   const filters = await resolveFilters(db, requestedFilters, { needsConversion: true });
-  /** Names of the facets and histograms by the filters that they ignore. */
-  const namesByIgnored = Map.groupBy(
-    Object.entries({ ...OWN_FILTERS, ...OWN_HISTOGRAM_FILTERS }),
-    ([facet, own]) => own.filter((name) => isOwnFilter(facet, name, filters)).join(),
+  /** Names of the facets by the filters that they ignore. */
+  const namesByIgnored = Map.groupBy([...requestedNames, TOTAL], (facet) =>
+    listOwnFilters(facet)
+      .filter((name) => isOwnFilter(facet, name, filters))
+      .join(),
   );
   const groupsByName = new Map<string, Group[]>();
-  for (const [ignored, entries] of namesByIgnored) {
+  for (const [ignored, names] of namesByIgnored) {
     const sampleFilters = omitFilters(filters, ignored.split(','));
     const sample = await selectSample(db, { query, filters: sampleFilters });
-    const names = entries.map(([name]) => name);
     const counted = await countGroups(db, names, { sample, conversion: filters.conversion });
     for (const [name, groups] of counted) groupsByName.set(name, groups);
   }
-  return { ...presentCounts(groupsByName), currency: filters.currency };
+  const sizes = Array.from(groupsByName.values(), sumCounts);
+  const total = sumCounts(groupsByName.get(TOTAL) ?? []);
+  const facets = requestedNames.map((name) => {
+    const groups = groupsByName.get(name) ?? [];
+    return [name, isHistogram(name) ? presentBuckets(name, groups) : presentValues(name, groups)];
+  });
+  return {
+    // The names are those of the schemas.
+    facets: Object.fromEntries(facets) as FacetsResponse['facets'],
+    total: { value: total, relation: getRelation(total) },
+    relation: getRelation(Math.max(...sizes)),
+    currency: filters.currency,
+  };
+}
+
+const sumCounts = (groups: readonly Group[]) => groups.reduce((sum, { count }) => sum + count, 0);
+
+const getRelation = (count: number) => (count >= MAX_COUNTED_MATCHES ? 'gte' : 'eq');
+
+function listOwnFilters(name: FacetName | HistogramName | typeof TOTAL) {
+  if (name === TOTAL) return [];
+  return isHistogram(name) ? OWN_HISTOGRAM_FILTERS[name] : OWN_FILTERS[name];
 }
 
 function isOwnFilter(facet: string, name: keyof SearchFilters, filters: ResolvedFilters): boolean {
@@ -232,7 +284,8 @@ function selectValue(
 ): RawBuilder<unknown> {
   if (column === 'place_id') return sql`place_path[1]`;
   if (column === 'has_images') return sql`image_count > 0`;
-  if (!(column in OWN_HISTOGRAM_FILTERS)) return sql.ref(column);
+  if (column === TOTAL) return sql`true`;
+  if (!isHistogram(column)) return sql.ref(column);
   const amount =
     column === 'area_total'
       ? sql`area_total::float8`
@@ -240,44 +293,15 @@ function selectValue(
   return sql`width_bucket(${amount}, ${HISTOGRAM_BOUNDS}::float8[])`;
 }
 
-function presentCounts(
-  groupsByName: ReadonlyMap<string, Group[]>,
-): Pick<FacetsResponse, 'total' | 'facets' | 'histograms'> {
-  const present = <Content>(
-    name: string,
-    presentGroups: (groups: readonly Group[], size: number) => Content,
-  ) => {
-    const groups = groupsByName.get(name) ?? [];
-    const size = groups.reduce((sum, { count }) => sum + count, 0);
-    const relation = size >= MAX_COUNTED_MATCHES ? ('gte' as const) : ('eq' as const);
-    return { ...presentGroups(groups, size), relation };
-  };
-  const facets = Object.keys(OWN_FILTERS).map((name) => [
-    name,
-    present(name, (groups) => ({ values: presentValues(name, groups) })),
-  ]);
-  const histograms = Object.keys(OWN_HISTOGRAM_FILTERS).map((name) => [
-    name,
-    present(name, (groups) => ({ buckets: presentBuckets(name, groups) })),
-  ]);
-  return {
-    // No filter belongs to the features, so their groups have all matches.
-    total: present('features', (_groups, value) => ({ value })),
-    // The names are those of the schemas.
-    facets: Object.fromEntries(facets) as FacetsResponse['facets'],
-    histograms: Object.fromEntries(histograms) as Record<HistogramName, never>,
-  };
-}
-
-function presentValues(name: string, groups: readonly Group[]) {
-  const counts = new Map<Place | string, number>();
+function presentValues(name: FacetName, groups: readonly Group[]): Facet {
+  const counts = new Map<Place | Value, number>();
   for (const group of groups) {
     for (const value of listValues(name, group))
       counts.set(value, (counts.get(value) ?? 0) + group.count);
   }
   return [...counts]
     .map(([value, count]) =>
-      typeof value === 'string' ? { value, count } : { ...presentPlace(value), count },
+      typeof value === 'object' ? { ...presentPlace(value), count } : { value, count },
     )
     .toSorted((a, b) => b.count - a.count || (a.value < b.value ? -1 : 1))
     .slice(0, MAX_VALUES);
@@ -287,9 +311,12 @@ function presentValues(name: string, groups: readonly Group[]) {
  * Lists the values of a facet in a group of listings. Those of a facet of places are the places of its kinds that
  * contain the listings, or the written name of a place that the gazetteer does not have.
  */
-function listValues(name: string, group: Group): (Place | string)[] {
+function listValues(name: FacetName, group: Group): (Place | Value)[] {
   if (name === 'features') return (group['features'] as string[] | null) ?? [];
-  if (!isPlaceFacet(name)) return group[name] === null ? [] : [String(group[name])];
+  if (!isPlaceFacet(name)) {
+    const value = group[name] as Value | null;
+    return value === null ? [] : [value];
+  }
   const { kinds, key }: { kinds: readonly PlaceKind[]; key: string | undefined } =
     PLACE_FACETS[name];
   const place = getPlace(group['place_id'] as number);
@@ -308,20 +335,19 @@ function presentPlace(place: Place) {
   return { value: getFilterName(place), place_id: place.id, ...city, region: getName('region') };
 }
 
-function presentBuckets(name: string, groups: readonly Group[]) {
+function presentBuckets(name: HistogramName, groups: readonly Group[]): Histogram {
   const counted = groups.filter((group) => group[name] !== null);
   const counts = new Map(counted.map((group) => [Number(group[name]), group.count]));
   const numbers = [...counts.keys()];
   const first = Math.min(...numbers);
-  return Array.from(
-    { length: numbers.length === 0 ? 0 : Math.max(...numbers) - first + 1 },
-    (_, index) => {
-      const bucket = first + index;
-      return {
-        from: HISTOGRAM_BOUNDS[bucket - 1] ?? 0,
-        to: HISTOGRAM_BOUNDS[bucket] ?? Number.MAX_VALUE,
-        count: counts.get(bucket) ?? 0,
-      };
-    },
-  );
+  const length = numbers.length === 0 ? 0 : Math.max(...numbers) - first + 1;
+  const buckets = Array.from({ length }, (_, index) => {
+    const bucket = first + index;
+    return {
+      from: HISTOGRAM_BOUNDS[bucket - 1] ?? 0,
+      to: HISTOGRAM_BOUNDS[bucket] ?? Number.MAX_VALUE,
+      count: counts.get(bucket) ?? 0,
+    };
+  });
+  return { buckets };
 }

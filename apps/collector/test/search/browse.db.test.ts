@@ -497,7 +497,7 @@ suite('Facets and points', () => {
           .every(([name, value]) => conditions[name]?.(seed, value as never)),
     );
 
-  const VALUES: Record<string, (seed: ListingSeed) => (string | undefined)[]> = {
+  const VALUES: Record<string, (seed: ListingSeed) => (string | number | boolean | undefined)[]> = {
     deal_type: ({ deal_type }) => [deal_type],
     property_type: ({ property_type }) => [property_type],
     city: ({ place }) => [place?.city === 'Нетутешнє' ? 'нетутешнє' : place?.city],
@@ -507,9 +507,9 @@ suite('Facets and points', () => {
     ],
     region: ({ place }) => [place?.city === 'Львів' ? 'Львівська область' : undefined],
     source_slug: ({ source_slug }) => [source_slug],
-    rooms: ({ rooms }) => [rooms?.toString()],
+    rooms: ({ rooms }) => [rooms],
     features: ({ features = [] }) => features,
-    has_images: () => ['false'],
+    has_images: () => [false],
   };
 
   const arbitraryFilters = fc.record(
@@ -543,22 +543,26 @@ suite('Facets and points', () => {
         const body = await searchOk('facets', { ...scope, ...filters }, send);
         assert.deepEqual(body.total, { value: listMatches(filters).length, relation: 'eq' });
         for (const [facet, getValues] of Object.entries(VALUES)) {
-          const counts = new Map<string, number>();
+          const counts = new Map<unknown, number>();
           for (const seed of listMatches(filters, OWN_FILTERS[facet] ?? [facet])) {
             for (const value of getValues(seed)) {
               if (value !== undefined) counts.set(value, (counts.get(value) ?? 0) + 1);
             }
           }
-          const shown = body.facets[facet].values.map((item: { value: string; count: number }) => [
+          const shown = body.facets[facet].map((item: { value: string; count: number }) => [
             item.value,
             item.count,
           ]);
           assert.deepEqual(new Map(shown), counts, facet);
-          assert.equal(body.facets[facet].relation, 'eq');
         }
+        assert.equal(body.relation, 'eq');
+        const facets = ['price', 'rooms'];
+        const few = await searchOk('facets', { ...scope, ...filters, facets }, send);
+        assert.deepEqual(few.facets, { rooms: body.facets.rooms, price: body.facets.price });
+        assert.deepEqual(few.total, body.total);
         const priced = listMatches(filters, ['price_min']).map(getPriceInHryvnias);
         const prices = priced.filter((price) => price !== undefined && !Number.isNaN(price));
-        const { buckets } = body.histograms.price;
+        const { buckets } = body.facets.price;
         assert.equal(sumCounts(buckets), prices.length);
         for (const { from, to, count } of buckets) {
           assert.equal(prices.filter((price) => price! >= from && price! < to).length, count);
@@ -575,21 +579,21 @@ suite('Facets and points', () => {
     await added;
     const { facets } = await searchOk('facets', scope);
     const filters = ['city', 'district', 'region', 'deal_type', 'source_slug', 'property_type'];
-    for (const name of filters) {
-      for (const { value, count } of facets[name].values) {
-        const { total } = await searchOk('browse', { ...scope, [name]: value, limit: 1 });
+    for (const name of [...filters, 'has_images', 'rooms']) {
+      for (const { value, count } of facets[name]) {
+        const filter =
+          name === 'rooms' ? { rooms_min: value, rooms_max: value } : { [name]: value };
+        const { total } = await searchOk('browse', { ...scope, ...filter, limit: 1 });
         assert.equal(total.value, count, `${name} ${value}`);
       }
     }
-    const sykhiv = facets.district.values.find(({ value }: { value: string }) => value === 'Сихів');
+    const sykhiv = facets.district.find(({ value }: { value: string }) => value === 'Сихів');
     assert.deepEqual([sykhiv.place_id, sykhiv.region], [1080, 'Львівська область']);
-    const unknownCity = facets.city.values.find(
-      ({ value }: { value: string }) => value === 'нетутешнє',
-    );
+    const unknownCity = facets.city.find(({ value }: { value: string }) => value === 'нетутешнє');
     assert.ok(!('place_id' in unknownCity));
     const empty = await searchOk('facets', { ...scope, query: '—' });
     assert.equal(empty.total.value, 0);
-    assert.deepEqual([empty.facets.city.values, empty.histograms.price.buckets], [[], []]);
+    assert.deepEqual([empty.facets.city, empty.facets.price.buckets], [[], []]);
   });
 
   test('Facets have unknown names as written, and each of several places of one name', async () => {
@@ -602,7 +606,7 @@ suite('Facets and points', () => {
       poltava: { ...source, place: { city: 'Полтава', district: 'Шевченківський' } },
     });
     const { facets } = await searchOk('facets', source);
-    const listShown = (name: string, { values } = facets[name]) =>
+    const listShown = (name: string, values = facets[name]) =>
       values
         .map((item: { value: string; city?: string; count: number }) =>
           [item.value, item.city, item.count].filter(Boolean).join(' '),
@@ -617,10 +621,9 @@ suite('Facets and points', () => {
       'вигаданий 1',
     ]);
     assert.deepEqual(listShown('region'), ['Львівська область 4', 'Полтавська область 1']);
-    for (const [facet, { values }] of Object.entries<typeof facets.city>(facets)) {
-      for (const { value, place_id, count } of values) {
+    for (const facet of ['city', 'district', 'region']) {
+      for (const { value, place_id, count } of facets[facet]) {
         const filter = place_id === undefined ? { [facet]: [value] } : { place_ids: [place_id] };
-        if (!['city', 'district', 'region'].includes(facet)) continue;
         for (const send of [post, postToLarge]) {
           const { total } = await searchOk('browse', { ...source, ...filter }, send);
           assert.equal(total.value, count, value);
@@ -856,7 +859,14 @@ test('Invalid parameters are rejected with their path, and hostile texts find no
       [{ cursor: 'nonsense' }, 'body/cursor'],
       [{ fold_duplicates: 'yes' }, 'body/fold_duplicates'],
     ],
-    facets: [...filters, [{ limit: 5 }, 'body'], [{ query: '' }, 'body/query']],
+    facets: [
+      ...filters,
+      [{ limit: 5 }, 'body'],
+      [{ query: '' }, 'body/query'],
+      [{ facets: [] }, 'body/facets'],
+      [{ facets: ['total'] }, 'body/facets/0'],
+      [{ facets: ['city', 'city'] }, 'body/facets'],
+    ],
     points: [
       ...filters.map(([body, path]): [object | string, string] => [
         typeof body === 'string'
@@ -978,12 +988,9 @@ test('More matches than are counted have a lower bound as total', async () => {
       assert.deepEqual(total, { value: 5, relation: 'eq' }, kind);
     }
   }
-  const { facets, histograms } = await searchOk('facets', search);
-  assert.equal(histograms.price.relation, 'gte');
-  assert.deepEqual(facets.source_slug, {
-    values: [{ value: 'many', count: 20_000 }],
-    relation: 'gte',
-  });
+  const { facets, relation } = await searchOk('facets', search);
+  assert.equal(relation, 'gte');
+  assert.deepEqual(facets.source_slug, [{ value: 'many', count: 20_000 }]);
   const { total } = await searchOk('fulltext', { query: 'багато' });
   assert.deepEqual(total, { value: 30_000, relation: 'eq' });
   await pool.query('delete from listing_index where id > $1', [firstId]);

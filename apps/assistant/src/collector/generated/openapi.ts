@@ -5169,7 +5169,12 @@ export interface components {
         };
         /**
          * @example {
-         *       "city": "Львів"
+         *       "city": "Львів",
+         *       "facets": [
+         *         "district",
+         *         "rooms",
+         *         "price"
+         *       ]
          *     }
          */
         FacetsRequest: {
@@ -5229,21 +5234,20 @@ export interface components {
             source_slug?: string | string[];
             /** @default false */
             include_archived?: boolean;
+            /** @description Names of the facets to count; all of them by default. */
+            facets?: ("deal_type" | "property_type" | "city" | "district" | "region" | "source_slug" | "rooms" | "features" | "has_images" | "price" | "price_per_m2" | "area_total")[];
         };
+        /** @description The 50 most frequent values. */
         Facet: {
-            /** @description The 50 most frequent values. */
-            values: {
-                /** @description Value for the filter of this name. An unknown city or district has its name as listings write it. */
-                value: string;
-                count: number;
-                /** @description Value for `place_ids`, which finds exactly this place: districts of several cities may have one name. */
-                place_id?: number;
-                city?: string | null;
-                region?: string | null;
-            }[];
-            /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-            relation: "eq" | "gte";
-        };
+            /** @description Value for the filter of this name; for `rooms` an integer, and for `has_images` a boolean. An unknown city or district has its name as listings write it. */
+            value: string | number | boolean;
+            count: number;
+            /** @description Value for `place_ids`, which finds exactly this place: districts of several cities may have one name. */
+            place_id?: number;
+            city?: string | null;
+            region?: string | null;
+        }[];
+        /** @description Prices are in `currency`. */
         Histogram: {
             buckets: {
                 from: number;
@@ -5251,33 +5255,30 @@ export interface components {
                 to: number;
                 count: number;
             }[];
-            /** @description `gte`: lower bounds, counted in 20000 of the matches. */
-            relation: "eq" | "gte";
         };
         FacetsResponse: {
+            /** @description The requested facets. Each facet counts the matches of all filters except its own. */
+            facets: {
+                deal_type?: components["schemas"]["Facet"];
+                property_type?: components["schemas"]["Facet"];
+                city?: components["schemas"]["Facet"];
+                district?: components["schemas"]["Facet"];
+                region?: components["schemas"]["Facet"];
+                source_slug?: components["schemas"]["Facet"];
+                rooms?: components["schemas"]["Facet"];
+                features?: components["schemas"]["Facet"];
+                has_images?: components["schemas"]["Facet"];
+                price?: components["schemas"]["Histogram"];
+                price_per_m2?: components["schemas"]["Histogram"];
+                area_total?: components["schemas"]["Histogram"];
+            };
             total: {
                 value: number;
                 /** @description `gte`: lower bounds, counted in 20000 of the matches. */
                 relation: "eq" | "gte";
             };
-            /** @description Each facet counts the matches of all filters except its own. */
-            facets: {
-                deal_type: components["schemas"]["Facet"];
-                property_type: components["schemas"]["Facet"];
-                city: components["schemas"]["Facet"];
-                district: components["schemas"]["Facet"];
-                region: components["schemas"]["Facet"];
-                source_slug: components["schemas"]["Facet"];
-                rooms: components["schemas"]["Facet"];
-                features: components["schemas"]["Facet"];
-                has_images: components["schemas"]["Facet"];
-            };
-            /** @description Prices are in `currency`. Each histogram ignores its own filter. */
-            histograms: {
-                price: components["schemas"]["Histogram"];
-                price_per_m2: components["schemas"]["Histogram"];
-                area_total: components["schemas"]["Histogram"];
-            };
+            /** @description `gte` if the counts of at least one facet are lower bounds. */
+            relation: "eq" | "gte";
             /** @description Currency of the price filters: the one of the request, or without one USD for sales and UAH for everything else. */
             currency: string;
             /** @description Duration of the search in milliseconds. */
