@@ -18,7 +18,6 @@ import {
 const CELLS_PER_TILE = 4;
 /** Number of cells that a request may cover: a large screen has about a thousand. */
 const MAX_CELLS = 10_000;
-const MAX_NAMED_LISTINGS = 10;
 
 /** Request of `/search/points`. */
 export const pointsRequestSchema = Type.Object(
@@ -45,21 +44,18 @@ export type PointsRequest = Static<typeof pointsRequestSchema>;
 /** Listings on a map, clustered by the cells of a grid. */
 export const pointsResponseSchema = Type.Object(
   {
-    items: Type.Array(
+    points: Type.Array(
       Type.Object({
         latitude: Type.Number(),
         longitude: Type.Number(),
-        count: Type.Integer({
-          description: 'Number of listings. With 1, the item is one listing.',
-        }),
-        approximate_count: Type.Integer({
-          description:
-            'Number of listings without coordinates: they are at their district or city.',
+        count: Type.Integer({ description: 'Number of listings.' }),
+        listing_id: Type.Optional(
+          Type.Integer({ description: 'ID of the listing, if `count` is 1.' }),
+        ),
+        approximate: Type.Boolean({
+          description: 'Whether no listing has coordinates: they are at their district or city.',
         }),
         price_min: nullable(Type.Number({ description: 'Lowest price in `currency`.' })),
-        listing_ids: Type.Array(Type.Integer(), {
-          description: `The newest listings, at most ${MAX_NAMED_LISTINGS}.`,
-        }),
       }),
     ),
     total: Type.Object({
@@ -104,7 +100,9 @@ export async function findPoints(
     latitude,
     longitude,
   }));
-  const result = await sql<PointsResponse['items'][number] & { total: number }>`
+  const result = await sql<
+    PointsResponse['points'][number] & { listing_id: number; total: number }
+  >`
     with sample as materialized (${await selectSample(db, { query, filters })}),
     located as (
       select sample.id, coalesce(sample.latitude, place.latitude) as latitude,
@@ -118,13 +116,15 @@ export async function findPoints(
         floor((0.5 - ln(tan(pi() / 4 + radians(greatest(least(latitude, 85), -85)) / 2)) / (2 * pi())) * ${cellCount}::float8) as y
       from located where latitude is not null)
     select avg(latitude)::float8 as latitude, avg(longitude)::float8 as longitude, count(*)::integer as count,
-      count(*) filter (where is_approximate)::integer as approximate_count, round(min(price)::numeric, 2)::float8 as price_min,
-      to_jsonb((array_agg(id order by id desc))[1:${sql.lit(MAX_NAMED_LISTINGS)}]) as listing_ids,
+      min(id) as listing_id, bool_and(is_approximate) as approximate, round(min(price)::numeric, 2)::float8 as price_min,
       (select count(*)::integer from sample) as total
     from cells group by x, y order by count(*) desc, x, y`.execute(db);
   const total = result.rows[0]?.total ?? 0;
   return {
-    items: result.rows.map(({ total: _total, ...item }) => item),
+    points: result.rows.map(({ total: _total, listing_id, ...point }) => ({
+      ...point,
+      ...(point.count === 1 && { listing_id }),
+    })),
     total: { value: total, relation: total >= MAX_COUNTED_MATCHES ? 'gte' : 'eq' },
     currency: filters.currency,
   };

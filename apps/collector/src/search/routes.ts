@@ -47,8 +47,7 @@ import {
 } from './points.ts';
 import {
   suggest,
-  type SuggestRequest,
-  suggestRequestSchema,
+  suggestQuerySchema,
   type SuggestResponse,
   suggestResponseSchema,
 } from './suggest.ts';
@@ -96,7 +95,6 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
     facetsResponseSchema,
     pointsRequestSchema,
     pointsResponseSchema,
-    suggestRequestSchema,
     suggestResponseSchema,
   ];
   for (const schema of schemas) app.addSchema(schema);
@@ -252,20 +250,20 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
     ({ body }) => measureSearch('points', findPoints(deps.db, body)),
   );
 
-  app.post(
+  app.get(
     '/search/suggest',
     {
       ...createRouteOptions(limits.browse),
       schema: {
         ...baseSchema,
         summary: 'Suggest filters whose names begin with a text',
-        body: createRef<SuggestRequest>('SuggestRequest'),
+        querystring: suggestQuerySchema,
         response: {
           200: createRef<SuggestResponse>('SuggestResponse'),
-          ...problemResponses(400, 401, 403, 413, 415, 422, 429, 503),
+          ...problemResponses(401, 403, 422, 429, 503),
         },
       },
     },
-    ({ body }) => measureSearch('suggest', Promise.resolve(suggest(body))),
+    ({ query }) => measureSearch('suggest', Promise.resolve(suggest(query))),
   );
 }

@@ -38,7 +38,6 @@ test('The OpenAPI document names the schemas of the specification and guards eve
     'SearchMatchesResponse',
     'SimilarSearchRequest',
     'SimilarSearchResponse',
-    'SuggestRequest',
     'SuggestResponse',
   ]);
   for (const [path, name] of [

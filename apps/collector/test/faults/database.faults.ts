@@ -181,7 +181,6 @@ const BODIES: Readonly<Record<string, unknown>> = {
     zoom: 1,
     bbox: [23, 49, 25, 50],
   },
-  '/api/v1/search/suggest': { text: 'льв' },
   '/api/v1/listings/{id}/duplicates/{other_id}': { verdict: 'same' },
   '/api/v1/listings/{id}/corrections': { set: { rooms: 2 } },
   '/api/v1/admin/api-keys': { name: 'new', scopes: ['search'] },
@@ -192,6 +191,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
 const QUERIES: Readonly<Record<string, string>> = {
   '/api/v1/admin/raw': '?status=failed',
   '/api/v1/admin/raw-data': '?older_than_days=1',
+  '/api/v1/search/suggest': '?q=льв',
 };
 
 async function sendRequest(collector: { url: string }, method: string, path: string) {

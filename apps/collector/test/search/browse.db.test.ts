@@ -16,7 +16,7 @@ import type { Tables } from '../../src/tables.ts';
 import { getListingIds, type ListingSeed, openSearch } from './harness.ts';
 
 const { add, db, pool, serve } = await openSearch();
-const { post } = await serve();
+const { post, get } = await serve();
 /** Server that expects many matches, as in a large table: it reads the indexes of the orders, and the newest listings. */
 const { post: postToLarge } = await serve({
   db: watchDatabase(db, {
@@ -42,6 +42,12 @@ const searchOk = async (kind: string, body: object, send = post) => {
   const response = await send(kind, body);
   assert.equal(response.status, 200, `${JSON.stringify(body)} ${JSON.stringify(response.body)}`);
   return response.body;
+};
+
+const suggestOk = async (q: string, limit = 20) => {
+  const { status, body } = await get('/search/suggest', { q, limit });
+  assert.equal(status, 200, JSON.stringify(body));
+  return body.items;
 };
 
 /** Returns the listing IDs of each page of a search. Calls `afterPage` after each page. */
@@ -637,9 +643,9 @@ suite('Facets and points', () => {
     const narrowed = (await searchOk('facets', { ...source, place_ids })).facets;
     assert.deepEqual(narrowed.district, facets.district);
     assert.deepEqual(listShown('city', narrowed.city), ['Львів 1', 'Полтава 1']);
-    const { items } = await searchOk('suggest', { text: 'Шевченківський', limit: 20 });
-    const ids = new Set(items.map((item: { place_id: number }) => item.place_id));
-    assert.ok(place_ids.every((id) => ids.has(id)));
+    const items = await suggestOk('Шевченківський');
+    const suggestedIds = new Set(items.map((item: { place_id: number }) => item.place_id));
+    assert.ok(place_ids.every((id) => suggestedIds.has(id)));
     assert.equal((await searchOk('browse', { place_ids: [2 ** 31 - 1] })).total.value, 0);
     for (const wrong of [[], [0], ['1'], 5, Array.from({ length: 51 }, (_, index) => index + 1)]) {
       const { status, body } = await post('browse', { place_ids: wrong });
@@ -649,7 +655,7 @@ suite('Facets and points', () => {
   });
 
   test('Clusters have every listing in the box once, at any zoom', async () => {
-    await added;
+    const ids = await added;
     const box = [22, 44, 40.5, 52.5] as const;
     const small = [23.9, 49.7, 24.1, 49.9] as const;
     const cases = [
@@ -673,42 +679,37 @@ suite('Facets and points', () => {
               (place?.city === 'Київ' && bbox === box),
           );
           assert.deepEqual(body.total, { value: expected.length, relation: 'eq' });
-          assert.equal(sumCounts(body.items), expected.length);
-          const approximateCount = body.items.reduce(
-            (sum: number, item: { approximate_count: number }) => sum + item.approximate_count,
-            0,
-          );
-          assert.equal(
-            approximateCount,
-            expected.filter(({ latitude }) => latitude === undefined).length,
-          );
+          assert.equal(sumCounts(body.points), expected.length);
           const prices = expected
             .map(getPriceInHryvnias)
             .filter((price) => price !== undefined && !Number.isNaN(price));
-          const lowest = body.items.flatMap(
+          const lowest = body.points.flatMap(
             ({ price_min }: { price_min: number | null }) => price_min ?? [],
           );
           assert.equal(Math.min(Infinity, ...lowest), Math.min(Infinity, ...prices.map(Number)));
-          const ids = body.items.flatMap(
-            ({ listing_ids }: { listing_ids: number[] }) => listing_ids,
+          const unlocated = expected.filter((seed) => seed.latitude === undefined);
+          const approximate = body.points.filter(
+            (point: { approximate: boolean }) => point.approximate,
           );
-          assert.equal(new Set(ids).size, ids.length);
+          assert.ok(sumCounts(approximate) <= unlocated.length);
           const [west, south, east, north] = bbox;
-          for (const item of body.items) {
-            assert.equal(item.listing_ids.length, Math.min(item.count, 10));
-            assert.deepEqual(
-              item.listing_ids,
-              item.listing_ids.toSorted((a: number, b: number) => b - a),
-            );
-            assert.ok(item.latitude >= south && item.latitude <= north);
-            assert.ok(item.longitude >= west && item.longitude <= east);
+          for (const point of body.points) {
+            assert.equal('listing_id' in point, point.count === 1);
+            if (point.count === 1) {
+              const seed = seeds[ids.indexOf(point.listing_id)];
+              assert.ok(seed && expected.includes(seed));
+              assert.equal(point.approximate, unlocated.includes(seed));
+            }
+            assert.ok(point.latitude >= south && point.latitude <= north);
+            assert.ok(point.longitude >= west && point.longitude <= east);
           }
         },
       ),
       { numRuns: 25 },
     );
     const world = [-180, -90, 180, 90];
-    assert.equal((await searchOk('points', { ...scope, bbox: world, zoom: 0 })).items.length, 1);
+    const { points } = await searchOk('points', { ...scope, bbox: world, zoom: 0 });
+    assert.deepEqual([points.length, points[0].approximate], [1, false]);
     for (const zoom of [5, 20]) {
       const { status, body } = await post('points', { bbox: world, zoom });
       assert.deepEqual([status, body.errors?.[0].path], [422, 'body/zoom']);
@@ -718,8 +719,8 @@ suite('Facets and points', () => {
 
 test('Suggestions are filters whose names begin with a text in any language', async () => {
   const suggestTexts = async (text: string, limit = 20) => {
-    const { items } = await searchOk('suggest', { text, limit });
-    return items.map((item: { filter: string; text: string }) => `${item.filter}: ${item.text}`);
+    const items = await suggestOk(text, limit);
+    return items.map((item: { kind: string; text: string }) => `${item.kind}: ${item.text}`);
   };
   const lviv = ['city: Львів, Львівська область', 'region: Львівська область'];
   const cases: [text: string, first: string[]][] = [
@@ -759,7 +760,10 @@ test('Suggestions are filters whose names begin with a text in any language', as
   for (const text of ['?', ' ', '%', '_', "'", '—', 'ъъъъ', '🏠', '\u00AD'])
     assert.deepEqual(await suggestTexts(text), [], text);
   // The value of each suggestion finds its place.
-  const { items } = await searchOk('suggest', { text: 'Микола', limit: 20 });
+  assert.deepEqual(await suggestOk('flat'), [
+    { text: 'apartment', kind: 'property_type', value: 'apartment' },
+  ]);
+  const items = await suggestOk('Микола');
   const [seed] = await addNamed({
     small: { place: { city: 'Миколаїв', address: 'Львівська область' } },
   }).then(({ ids }) => ids);
@@ -881,15 +885,6 @@ test('Invalid parameters are rejected with their path, and hostile texts find no
       [{ bbox: box, zoom: 1.5 }, 'body/zoom'],
       [{ bbox: box, zoom: 20 }, 'body/zoom'],
     ],
-    suggest: [
-      [{}, 'body'],
-      [{ text: '' }, 'body/text'],
-      [{ text: 'a'.repeat(101) }, 'body/text'],
-      [{ text: 'a\0' }, 'body/text'],
-      [{ text: '\ud800' }, 'body/text'],
-      [{ text: 'a', limit: 21 }, 'body/limit'],
-      [{ text: 'a', city: 'a' }, 'body'],
-    ],
   };
   const wrong: string[] = [];
   for (const [kind, cases] of Object.entries(casesByKind)) {
@@ -900,6 +895,17 @@ test('Invalid parameters are rejected with their path, and hostile texts find no
         wrong.push(`${kind} ${JSON.stringify(body)}: ${String(shown)}`);
     }
   }
+  for (const [query, path] of [
+    [{}, 'querystring'],
+    [{ q: '' }, 'querystring/q'],
+    [{ q: 'a'.repeat(101) }, 'querystring/q'],
+    [{ q: 'a\0' }, 'querystring/q'],
+    [{ q: 'a', limit: 21 }, 'querystring/limit'],
+    [{ q: 'a', city: 'a' }, 'querystring'],
+  ] as const) {
+    const { status, body } = await get('/search/suggest', query);
+    if (status !== 422 || body.errors[0].path !== path) wrong.push(`suggest ${path}: ${status}`);
+  }
   assert.deepEqual(wrong, []);
   const hostileTexts = ["'; drop table listing_index; --", '%', '\\', '{"a":1}', '$1'];
   for (const text of hostileTexts) {
@@ -907,7 +913,7 @@ test('Invalid parameters are rejected with their path, and hostile texts find no
       assert.equal((await searchOk('browse', { [name]: text })).total.value, 0, text);
       assert.equal((await searchOk('facets', { [name]: [text, text] })).total.value, 0, text);
     }
-    await searchOk('suggest', { text });
+    await suggestOk(text);
     await searchOk('points', { query: text, bbox: box, zoom: 5 });
   }
   await add({ source_slug: 'cursor' }, { source_slug: 'cursor' });

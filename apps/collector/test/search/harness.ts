@@ -43,6 +43,8 @@ export type ListingSeed = Partial<{
   place: { city?: string; district?: string; address?: string };
 }>;
 
+type Parameter = string | number | boolean;
+
 type Model = SearchRouteDeps['model'];
 
 /** Creates a model that knows the vectors of a few texts and fails for all others. */
@@ -149,8 +151,18 @@ export async function openSearch() {
       });
       return { status: response.statusCode, headers: response.headers, body: response.json() };
     };
+    /** Sends a GET request. An array is a repeated query parameter. */
+    const get = async (path: string, query: Record<string, Parameter | Parameter[]>) => {
+      const parameters = new URLSearchParams();
+      for (const [name, value] of Object.entries(query)) {
+        for (const one of [value].flat()) parameters.append(name, String(one));
+      }
+      const url = `${path}?${parameters.toString()}`;
+      const response = await app.inject({ method: 'GET', url });
+      return { status: response.statusCode, headers: response.headers, body: response.json() };
+    };
     const listen = () => app.listen({ host: '127.0.0.1', port: 0 });
-    return { registry, post, listen };
+    return { registry, post, get, listen };
   }
 
   return { ...database, add: addListings, serve };

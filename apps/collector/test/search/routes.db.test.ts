@@ -389,7 +389,7 @@ test('A search past the rate limit is rejected on every instance, and each is me
   for (const [kind, body] of [
     ['fulltext', { query: 'а' }],
     ['similar', { embedding: [1, 0, 0] }],
-    ['suggest', { text: 'а' }],
+    ['points', { bbox: [24, 49, 25, 50], zoom: 5 }],
   ] as const) {
     for (const [requestIndex, status] of [200, 200, 200, 429].entries()) {
       const response = await instances[requestIndex % 2]?.post(kind, body);
@@ -404,6 +404,7 @@ test('A search past the rate limit is rejected on every instance, and each is me
   assert.equal((await instances[0]?.post('hybrid', { query: 'а' }))?.status, 429);
   assert.equal((await instances[1]?.post('matches', { ids: [1] }))?.status, 429);
   assert.equal((await instances[0]?.post('browse', {}))?.status, 429);
+  assert.equal((await instances[0]?.get('/search/suggest', { q: 'а' }))?.status, 429);
   await db.deleteFrom('rate_limits').execute();
   const text = (await instances[0]?.registry.metrics()) ?? '';
   for (const kind of ['fulltext', 'similar']) {

@@ -3091,21 +3091,19 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
-        put?: never;
         /** Suggest filters whose names begin with a text */
-        post: {
+        get: {
             parameters: {
-                query?: never;
+                query: {
+                    /** @description The beginning of a name. */
+                    q: string;
+                    limit?: number;
+                };
                 header?: never;
                 path?: never;
                 cookie?: never;
             };
-            requestBody: {
-                content: {
-                    "application/json": components["schemas"]["SuggestRequest"];
-                };
-            };
+            requestBody?: never;
             responses: {
                 /** @description Default Response */
                 200: {
@@ -3117,16 +3115,6 @@ export interface paths {
                         "application/json": components["schemas"]["SuggestResponse"];
                     };
                 };
-                /** @description Malformed request */
-                400: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
                 /** @description API key needed */
                 401: {
                     headers: {
@@ -3135,6 +3123,7 @@ export interface paths {
                     };
                     content: {
                         "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
                     };
                 };
                 /** @description Not allowed */
@@ -3145,26 +3134,7 @@ export interface paths {
                     };
                     content: {
                         "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-                /** @description Body too large */
-                413: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-                /** @description Unsupported media type */
-                415: {
-                    headers: {
-                        "X-Request-Id": components["headers"]["X-Request-Id"];
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
                     };
                 };
                 /** @description Validation failed */
@@ -3175,6 +3145,7 @@ export interface paths {
                     };
                     content: {
                         "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
                     };
                 };
                 /** @description Too many requests */
@@ -3189,6 +3160,7 @@ export interface paths {
                     };
                     content: {
                         "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
                     };
                 };
                 /** @description Internal error */
@@ -3199,6 +3171,7 @@ export interface paths {
                     };
                     content: {
                         "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
                     };
                 };
                 /** @description Service unavailable */
@@ -3210,10 +3183,13 @@ export interface paths {
                     };
                     content: {
                         "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
                     };
                 };
             };
         };
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -5356,16 +5332,16 @@ export interface components {
             zoom: number;
         };
         PointsResponse: {
-            items: {
+            points: {
                 latitude: number;
                 longitude: number;
-                /** @description Number of listings. With 1, the item is one listing. */
+                /** @description Number of listings. */
                 count: number;
-                /** @description Number of listings without coordinates: they are at their district or city. */
-                approximate_count: number;
+                /** @description ID of the listing, if `count` is 1. */
+                listing_id?: number;
+                /** @description Whether no listing has coordinates: they are at their district or city. */
+                approximate: boolean;
                 price_min: number | null;
-                /** @description The newest listings, at most 10. */
-                listing_ids: number[];
             }[];
             total: {
                 value: number;
@@ -5377,25 +5353,15 @@ export interface components {
             /** @description Duration of the search in milliseconds. */
             took_ms: number;
         };
-        /**
-         * @example {
-         *       "text": "Льв"
-         *     }
-         */
-        SuggestRequest: {
-            /** @description The beginning of a name. */
-            text: string;
-            /** @default 8 */
-            limit?: number;
-        };
         SuggestResponse: {
             items: {
-                /** @description Filter that takes the value. */
-                filter: "city" | "district" | "region" | "property_type";
-                value: string;
                 /** @description Name to show, such as that of a district with its city. */
                 text: string;
-                place_id: number | null;
+                /** @description Filter that takes the value. */
+                kind: "city" | "district" | "region" | "property_type";
+                value: string;
+                /** @description Value for `place_ids`, which finds exactly this place. */
+                place_id?: number;
             }[];
             /** @description Duration of the search in milliseconds. */
             took_ms: number;
