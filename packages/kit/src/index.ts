@@ -24,7 +24,7 @@ export { type HealthChecks, registerHealthRoutes } from './http/health.ts';
 export { registerHttpMetrics } from './http/metrics.ts';
 export { createProblemResponses } from './http/openapi.ts';
 export { escapeHtml, html, type Html, rawHtml, renderPage } from './http/page.ts';
-export { createCursorCodec, createPageQuery, paginate } from './http/pagination.ts';
+export { addNextLink, createCursorCodec, createPageQuery, paginate } from './http/pagination.ts';
 export { createRateLimit, type RateLimit } from './http/rate-limit.ts';
 export { createServer, type Server, type ServerOptions } from './http/server.ts';
 export {

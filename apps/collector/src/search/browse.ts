@@ -1,5 +1,7 @@
+import { createPageQuery, ProblemError } from '@oselya/kit';
 import { type Expression, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely';
 import { type Static, Type } from 'typebox';
+import { Value } from 'typebox/value';
 import { problem } from '../errors.ts';
 import { DEAL_TYPES } from '../listing/fields.ts';
 import { selectConverted } from '../money/conversion.ts';
@@ -18,6 +20,7 @@ import {
   durationSchema,
   foldDuplicatesSchema,
   limitSchema,
+  MAX_LIMIT,
   MAX_COUNTED_MATCHES,
 } from './schemas.ts';
 
@@ -34,17 +37,19 @@ export const ORDERS = [
 ] as const;
 type Order = (typeof ORDERS)[number];
 
+const sortSchema = Type.Optional(
+  choice(ORDERS, {
+    default: 'newest',
+    description:
+      'Prices are compared in `currency`. Listings without the value come last. `distance` needs `near`.',
+  }),
+);
+
 /** Request of `/search/browse`. */
 export const browseRequestSchema = Type.Object(
   {
     ...filterSchemas,
-    sort: Type.Optional(
-      choice(ORDERS, {
-        default: 'newest',
-        description:
-          'Prices are compared in `currency`. Listings without the value come last. `distance` needs `near`.',
-      }),
-    ),
+    sort: sortSchema,
     limit: limitSchema,
     cursor: cursorSchema,
     fold_duplicates: foldDuplicatesSchema,
@@ -59,6 +64,24 @@ export const browseRequestSchema = Type.Object(
 );
 
 export type BrowseRequest = Static<typeof browseRequestSchema>;
+
+const { near: nearSchema, ...plainFilterSchemas } = filterSchemas;
+
+/** Query parameters of `GET /listings`. */
+export const listQuerySchema = Type.Object(
+  {
+    ...plainFilterSchemas,
+    near: Type.Optional(
+      Type.String({
+        pattern: String.raw`^(-?\d{1,3}(\.\d{1,20})?,){2}\d{1,6}(\.\d{1,20})?$`,
+        description: 'Circle around a point: latitude, longitude and radius in metres.',
+      }),
+    ),
+    sort: sortSchema,
+    ...createPageQuery({ limit: DEFAULT_LIMIT, maxLimit: MAX_LIMIT }),
+  },
+  { additionalProperties: false },
+);
 
 /** Page of listings in the requested order. */
 export const browseResponseSchema = Type.Object(
@@ -156,6 +179,33 @@ export async function browse(
     currency: filters.currency,
     next_cursor: last === undefined ? null : cursor.write({ ...last, lastRateDay: latestDay }),
   };
+}
+
+/**
+ * Returns a page of the listings that match query parameters. Contract 4, Listings.
+ * @throws ProblemError `validation_failed`, with the paths of the parameters.
+ */
+export async function browseByQuery(
+  db: Kysely<Tables>,
+  { near: nearText, ...request }: Static<typeof listQuerySchema>,
+): ReturnType<typeof browse> {
+  const near = nearText === undefined ? {} : { near: parseNear(nearText) };
+  return browse(db, { ...request, ...near }).catch((error: unknown) => {
+    if (!(error instanceof ProblemError) || error.errors === undefined) throw error;
+    const errors = error.errors.map(({ path, message }) => ({
+      path: path.replace(/^body/, 'querystring'),
+      message,
+    }));
+    throw problem('validation_failed', { errors });
+  });
+}
+
+function parseNear(text: string): NonNullable<BrowseRequest['near']> {
+  const [latitude, longitude, radius_m] = text.split(',').map(Number);
+  const near: unknown = { latitude, longitude, radius_m };
+  if (Value.Check(nearSchema, near)) return near;
+  const message = 'must be a latitude, a longitude and a radius in metres, within their limits';
+  throw problem('validation_failed', { errors: [{ path: 'querystring/near', message }] });
 }
 
 /** @throws ProblemError `validation_failed` if the order is `distance` and the filters have no point. */

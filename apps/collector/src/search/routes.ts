@@ -1,9 +1,11 @@
-import { type RateLimit, type Server, createDisconnectSignal } from '@oselya/kit';
+import { addNextLink, createDisconnectSignal, type RateLimit, type Server } from '@oselya/kit';
 import { type TSchema, Type } from 'typebox';
 import { createRateLimitHook } from '../access/guard.ts';
 import { problemResponses } from '../errors.ts';
+import { listingReference } from '../listing/listing.ts';
 import type { Metrics } from '../metrics.ts';
 import {
+  DEFAULT_LIMIT,
   type FulltextSearchRequest,
   fulltextSearchRequestSchema,
   type FulltextSearchResponse,
@@ -24,10 +26,12 @@ import {
 } from './schemas.ts';
 import {
   browse,
+  browseByQuery,
   type BrowseRequest,
   browseRequestSchema,
   type BrowseResponse,
   browseResponseSchema,
+  listQuerySchema,
 } from './browse.ts';
 import {
   countFacets,
@@ -214,6 +218,34 @@ export function registerSearchRoutes(app: Server, deps: SearchRouteDeps): void {
       },
     },
     ({ body }) => measureSearch('browse', browse(deps.db, body)),
+  );
+
+  app.get(
+    '/listings',
+    {
+      ...createRouteOptions(limits.browse),
+      schema: {
+        tags: ['listings'],
+        summary: 'List listings in an order',
+        description:
+          'The same pages as those of `POST /search/browse`; the header `Link` has the next page. Several values of a ' +
+          'parameter are repeated keys, such as `city=Lviv&city=Kyiv` and `bbox=23.8&bbox=49.7&bbox=24.2&bbox=49.95`.',
+        querystring: listQuerySchema,
+        response: {
+          200: Type.Array(listingReference),
+          ...problemResponses(401, 403, 422, 429, 503),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { limit = DEFAULT_LIMIT } = request.query;
+      const { items, next_cursor: cursor } = await measureSearch(
+        'browse',
+        browseByQuery(deps.db, request.query),
+      );
+      if (cursor !== null) addNextLink({ limit, cursor }, { request, reply });
+      return items.map(({ listing }) => listing);
+    },
   );
 
   app.post(

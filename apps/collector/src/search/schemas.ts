@@ -22,7 +22,7 @@ export const HYBRID_RANKED_MATCHES = MIN_BLOCK_MATCHES;
 export const HYBRID_DEPTH = 50;
 
 export const DEFAULT_LIMIT = 20;
-const MAX_LIMIT = 100;
+export const MAX_LIMIT = 100;
 
 export const limitSchema = Type.Optional(
   Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }),

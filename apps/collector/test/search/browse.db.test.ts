@@ -249,6 +249,46 @@ suite('Orders', () => {
   });
 });
 
+test('The list of listings has the pages of browsing, with filters as query parameters', async () => {
+  const seed = { source_slug: 'list', description: 'list', latitude: 49.84, longitude: 24.03 };
+  const rented = { ...seed, deal_type: 'rent', features: ['balcony'] };
+  const [first, second] = await add(
+    { ...rented, price: 300 },
+    { ...rented, price: 200 },
+    { ...seed, deal_type: 'daily_rent', price: 1 },
+    { ...rented, price: 100, ...KYIV },
+  );
+  const filters = { source_slug: 'list', deal_type: ['rent', 'sale'], features: 'balcony' };
+  const area = { bbox: [23.8, 49.7, 24.2, 49.95], near: '49.84,24.03,1000', has_images: false };
+  const query = { ...filters, ...area, price_max: 300, sort: 'price_asc', limit: 1 };
+  const page = await get('/listings', query);
+  const body = { source_slug: 'list', deal_type: 'rent', price_max: 250 };
+  const { items } = await searchOk('browse', body);
+  assert.deepEqual(page.body, [items[1].listing]);
+  const [, link = ''] = /^<(.*)>; rel="next"$/.exec(String(page.headers['link'])) ?? [];
+  const { searchParams } = new URL(link, 'http://localhost');
+  const next = await get('/listings', { ...query, cursor: searchParams.get('cursor') ?? '' });
+  const ids = [page, next].map(({ body: [listing] }) => listing.listing_id);
+  assert.deepEqual([ids, next.headers['link']], [[second, first], undefined]);
+  const cases: [query: Parameters<typeof get>[1], path: string][] = [
+    [{ near: '49.84,24.03' }, 'near'],
+    [{ near: '91,24.03,10' }, 'near'],
+    [{ bbox: [25, 49, 24, 50] }, 'bbox/0'],
+    [{ bbox: '23,49,25,50' }, 'bbox'],
+    [{ sort: 'distance' }, 'sort'],
+    [{ limit: 101 }, 'limit'],
+    [{ cursor: 'nonsense' }, 'cursor'],
+    [{ property_type: 'замок' }, 'property_type'],
+  ];
+  for (const [invalid, path] of cases) {
+    const rejection = await get('/listings', invalid);
+    assert.deepEqual(
+      [rejection.status, rejection.body.errors?.[0].path],
+      [422, `querystring/${path}`],
+    );
+  }
+});
+
 /** Checks that all kinds of searches find the named listings with the filters. */
 async function checkFilters(
   { ids, listNames }: { ids: number[]; listNames: (body: never) => unknown },

@@ -152,7 +152,7 @@ export async function openSearch() {
       return { status: response.statusCode, headers: response.headers, body: response.json() };
     };
     /** Sends a GET request. An array is a repeated query parameter. */
-    const get = async (path: string, query: Record<string, Parameter | Parameter[]>) => {
+    const get = async (path: string, query: Record<string, Parameter | Parameter[]> = {}) => {
       const parameters = new URLSearchParams();
       for (const [name, value] of Object.entries(query)) {
         for (const one of [value].flat()) parameters.append(name, String(one));

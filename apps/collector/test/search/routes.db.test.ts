@@ -405,6 +405,7 @@ test('A search past the rate limit is rejected on every instance, and each is me
   assert.equal((await instances[1]?.post('matches', { ids: [1] }))?.status, 429);
   assert.equal((await instances[0]?.post('browse', {}))?.status, 429);
   assert.equal((await instances[0]?.get('/search/suggest', { q: 'а' }))?.status, 429);
+  assert.equal((await instances[0]?.get('/listings'))?.status, 429);
   await db.deleteFrom('rate_limits').execute();
   const text = (await instances[0]?.registry.metrics()) ?? '';
   for (const kind of ['fulltext', 'similar']) {

@@ -17,18 +17,26 @@ export function paginate<Row>(
     reply: FastifyReply;
   },
 ): Row[] {
-  const { limit, getCursor, request, reply } = options;
+  const { limit, getCursor, ...exchange } = options;
   const page = rows.slice(0, limit);
   const lastRow = page.at(-1);
   if (rows.length > limit && lastRow !== undefined) {
-    // Only the first question mark ends the path. Query values may contain more of them.
-    const [path = '', ...queryParts] = request.url.split('?');
-    const parameters = new URLSearchParams(queryParts.join('?'));
-    parameters.set('limit', String(limit));
-    parameters.set('cursor', String(getCursor(lastRow)));
-    void reply.header('link', `<${path}?${parameters.toString()}>; rel="next"`);
+    addNextLink({ limit, cursor: String(getCursor(lastRow)) }, exchange);
   }
   return page;
+}
+
+/** Adds a `Link` header with the URL of the next page of a request. Contract 2. */
+export function addNextLink(
+  { limit, cursor }: { limit: number; cursor: string },
+  { request, reply }: { request: Pick<FastifyRequest, 'url'>; reply: FastifyReply },
+): void {
+  // Only the first question mark ends the path. Query values may contain more of them.
+  const [path = '', ...queryParts] = request.url.split('?');
+  const parameters = new URLSearchParams(queryParts.join('?'));
+  parameters.set('limit', String(limit));
+  parameters.set('cursor', cursor);
+  void reply.header('link', `<${path}?${parameters.toString()}>; rel="next"`);
 }
 
 const INVALID_CURSOR_ERROR = {

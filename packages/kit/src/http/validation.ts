@@ -43,7 +43,8 @@ const AJV_OPTIONS: Options = {
 };
 
 /**
- * Creates the request schema compiler. Parameters and headers are coerced ("20" is a valid number), bodies are not.
+ * Creates the request schema compiler. Parameters and headers are coerced ("20" is a valid number, and one value a valid
+ * array), bodies are not.
  * Validators report all violations, or only the first one if a request has more than 5,000 values.
  */
 export function createValidatorCompiler(
@@ -52,7 +53,10 @@ export function createValidatorCompiler(
   const schemas = Object.values(sharedSchemas);
   const compileBody = createSchemaCompiler(schemas, {});
   // "1e400" becomes Infinity. With `strictNumbers`, Ajv would not compare it with bounds and would accept it.
-  const compileCoerced = createSchemaCompiler(schemas, { coerceTypes: true, strictNumbers: false });
+  const compileCoerced = createSchemaCompiler(schemas, {
+    coerceTypes: 'array',
+    strictNumbers: false,
+  });
   return ({ schema, httpPart }) => (httpPart === 'body' ? compileBody : compileCoerced)(schema);
 }
 

@@ -2812,6 +2812,167 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/listings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List listings in an order
+         * @description The same pages as those of `POST /search/browse`; the header `Link` has the next page. Several values of a parameter are repeated keys, such as `city=Lviv&city=Kyiv` and `bbox=23.8&bbox=49.7&bbox=24.2&bbox=49.95`.
+         */
+        get: {
+            parameters: {
+                query?: {
+                    /** @description Kind of deal. Several values are alternatives. */
+                    deal_type?: string | string[];
+                    /** @description City by any of its names in any spelling: "Lwów" and "Львов" find "Львів". An unknown name finds cities of this spelling. Several values are alternatives. */
+                    city?: string | string[];
+                    /** @description District or raion by any of its names in any spelling, in every city unless `city` is given. Several values are alternatives. */
+                    district?: string | string[];
+                    /** @description Region by any of its names, such as "Львівська область" or "Львівщина". An unknown name finds nothing. Several values are alternatives. */
+                    region?: string | string[];
+                    /** @description IDs of cities, districts, raions, regions or countries, as in `place_id` of facets and suggestions. A listing is in one of them. An unknown ID finds nothing. */
+                    place_ids?: number[];
+                    /** @description apartment, house, room, land, commercial, garage, or a word for one of them in Ukrainian, Russian or English: "квартира" and "flat" find "apartment". Another word is 422. Several values are alternatives. */
+                    property_type?: string | string[];
+                    price_min?: number;
+                    price_max?: number;
+                    price_per_m2_min?: number;
+                    price_per_m2_max?: number;
+                    /** @description ISO 4217 code of the currency of prices in this request. Listings in other currencies are converted at the latest rate. */
+                    currency?: string;
+                    rooms_min?: number;
+                    rooms_max?: number;
+                    area_min?: number;
+                    area_max?: number;
+                    floor_min?: number;
+                    floor_max?: number;
+                    /** @description Exclude the ground floor and below, and listings without a floor. */
+                    not_first_floor?: boolean;
+                    /** @description Exclude the top floor, and listings without a floor or the number of floors. */
+                    not_last_floor?: boolean;
+                    /** @description Features that a listing must all have, such as `balcony`. */
+                    features?: string[];
+                    /** @description Find only listings with at least one stored image, or with none. */
+                    has_images?: boolean;
+                    /** @description Find listings whose last change of price in one currency was a fall at or after this time. */
+                    price_dropped_since?: string;
+                    /** @description Find listings that were first seen at or after this time. */
+                    first_seen_since?: string;
+                    /** @description Area `[west, south, east, north]` in degrees. A listing without coordinates is at its district or city. */
+                    bbox?: number[];
+                    /** @description Source of the listing. Several values are alternatives. */
+                    source_slug?: string | string[];
+                    include_archived?: boolean;
+                    /** @description Circle around a point: latitude, longitude and radius in metres. */
+                    near?: string;
+                    /** @description Prices are compared in `currency`. Listings without the value come last. `distance` needs `near`. */
+                    sort?: "newest" | "price_asc" | "price_desc" | "price_per_m2_asc" | "price_per_m2_desc" | "area_asc" | "area_desc" | "distance";
+                    limit?: number;
+                    /** @description Cursor from the `Link` header of the previous page. */
+                    cursor?: string;
+                };
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                /** @description Default Response */
+                200: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        Link: components["headers"]["Link"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["Listing"][];
+                    };
+                };
+                /** @description API key needed */
+                401: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Not allowed */
+                403: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Validation failed */
+                422: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Too many requests */
+                429: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        "RateLimit-Limit": components["headers"]["RateLimit-Limit"];
+                        "RateLimit-Remaining": components["headers"]["RateLimit-Remaining"];
+                        "RateLimit-Reset": components["headers"]["RateLimit-Reset"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Internal error */
+                500: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+                /** @description Service unavailable */
+                503: {
+                    headers: {
+                        "X-Request-Id": components["headers"]["X-Request-Id"];
+                        "Retry-After": components["headers"]["Retry-After"];
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                        "text/html": string;
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/search/facets": {
         parameters: {
             query?: never;
