@@ -38,7 +38,6 @@ type CorrectionRequest = Static<typeof correctionRequestSchema>;
 /**
  * Sets and undoes corrections of a listing, and updates the listing, its provenance and its history as a payload does.
  * The change feed omits corrections, because the source has changed nothing. Contract 4, Listings.
- * @returns All corrections of the listing.
  * @throws ProblemError `listing_not_found` or `validation_failed`.
  */
 export async function correctListing(
@@ -46,12 +45,12 @@ export async function correctListing(
   listingId: number,
   request: CorrectionRequest,
   author: Author,
-): Promise<Corrections> {
+): Promise<void> {
   const values = readValues(request);
-  return db.transaction().execute(async (trx) => {
+  await db.transaction().execute(async (trx) => {
     const { rawId, storedCorrections, origins } = await lockListing(trx, listingId);
     const corrections = changeCorrections(storedCorrections, values, request.undo ?? [], author);
-    if (corrections === undefined) return storedCorrections;
+    if (corrections === undefined) return;
     const { before, storedPlace } = await readListing(trx, listingId);
     const uncorrected = revertCorrections({ facts: getFacts(before), origins }, storedCorrections);
     const corrected: Values = applyCorrections(uncorrected, corrections).facts;
@@ -71,26 +70,26 @@ export async function correctListing(
     await writeListing(trx, listingId, buildListingRow(newState, place));
     await writeCorrections(trx, listingId, completed);
     await addSnapshot(trx, { listingId, rawId, author, before, state: newState, completed });
-    return completed.corrections;
   });
 }
 
 /** Returns the values to set as the rules of their fields write them. Throws ProblemError `validation_failed`. */
-function readValues({ set = {}, undo = [] }: CorrectionRequest): Values {
-  const entries = Object.entries(set as Values).filter(([, value]) => value !== undefined);
-  if (entries.length + undo.length === 0) throw reject('', 'must set or undo a field');
+function readValues({ undo = [], by: _by, ...facts }: CorrectionRequest): Values {
+  const entries = Object.entries(facts).filter(([, value]) => value !== undefined);
+  if (entries.length + undo.length === 0)
+    throw reject('', 'must correct a field, or undo a correction');
   const knownValues = Object.fromEntries(entries.filter(([, value]) => value !== null));
   const identity = { source_slug: 'a', external_id: 'a', description: 'a' };
-  checkValues({ ...knownValues, ...identity }, 'body/set');
+  checkValues({ ...knownValues, ...identity }, 'body');
   const values: Record<string, unknown> = {};
   for (const name of CORRECTABLE_FIELDS) {
-    const value = (set as Values)[name];
+    const value = (facts as Values)[name];
     if (value === undefined) continue;
-    if (undo.includes(name)) throw reject(`/set/${name}`, 'must not be undone in the same request');
+    if (undo.includes(name)) throw reject(`/${name}`, 'must not be undone in the same request');
     const newValue = value === null ? null : normalizeFieldValue(name, value);
     if (newValue === undefined) {
       throw reject(
-        `/set/${name}`,
+        `/${name}`,
         name === 'property_type'
           ? `must name one of: ${PROPERTY_TYPES.join(', ')}`
           : 'must not be blank; null removes the value',
@@ -140,10 +139,7 @@ function requireConsistency(values: Values, facts: Values): void {
     if (name === undefined || typeof partValue !== 'number' || typeof wholeValue !== 'number')
       continue;
     if (partValue <= wholeValue) continue;
-    throw reject(
-      `/set/${name}`,
-      `${part} must not exceed ${whole}, which is ${wholeValue}: set both`,
-    );
+    throw reject(`/${name}`, `${part} must not exceed ${whole}, which is ${wholeValue}: set both`);
   }
 }
 

@@ -56,15 +56,7 @@ export const correctionsSchema = Type.Record(
 /** Request to correct fields of a listing. */
 export const correctionRequestSchema = Type.Object(
   {
-    set: Type.Optional(
-      Type.Object(
-        mapFields(CORRECTABLE_FIELDS, (name) => Type.Optional(nullable(getField(name).value))),
-        {
-          additionalProperties: false,
-          description: 'New values by field name. With null, the listing has no value.',
-        },
-      ),
-    ),
+    ...mapFields(CORRECTABLE_FIELDS, (name) => Type.Optional(nullable(getField(name).value))),
     undo: Type.Optional(
       Type.Array(Type.Unsafe<string>(Type.Enum([...CORRECTABLE_FIELDS])), {
         maxItems: CORRECTABLE_FIELDS.length,
@@ -78,7 +70,8 @@ export const correctionRequestSchema = Type.Object(
   },
   {
     additionalProperties: false,
-    examples: [{ set: { price: 48_000, floor: null }, undo: ['city'], by: 'Olha' }],
+    description: 'New values by field name. With null, the listing has no value.',
+    examples: [{ price: 48_000, floor: null, undo: ['city'], by: 'Olha' }],
   },
 );
 

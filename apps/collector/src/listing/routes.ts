@@ -136,7 +136,7 @@ const createResponseSchemas = <Schema extends TSchema>(schema: Schema) => ({
   ...problemResponses(401, 403, 'listing_not_found', 422, 503),
 });
 
-/** Registers `GET /listings/{id}`, and the routes for its corrections, history and images. Contract 4, Listings. */
+/** Registers `GET` and `PATCH /listings/{id}`, and the routes for its history and images. Contract 4, Listings. */
 export function registerListingRoutes(
   app: Server,
   deps: {
@@ -171,7 +171,7 @@ export function registerListingRoutes(
   );
 
   app.patch(
-    '/listings/:id/corrections',
+    '/listings/:id',
     {
       config: { scope: 'admin' },
       schema: {
@@ -182,17 +182,14 @@ export function registerListingRoutes(
           'names its author. Search finds the new values at once; similar search follows as soon as the model has answered.',
         body: correctionRequestSchema,
         response: {
-          200: Type.Object(
-            { listing_id: Type.Integer(), corrections: correctionsSchema },
-            { description: 'All corrections of the listing.' },
-          ),
+          200: listingDetailsSchema,
           ...problemResponses(400, 401, 403, 'listing_not_found', 413, 415, 422, 503),
         },
       },
     },
     async ({ params, body, apiKey }, reply) => {
       const id = parseId(params.id);
-      const corrections = await correctListing(db, id, body, {
+      await correctListing(db, id, body, {
         api_key_id: apiKey?.id ?? null,
         api_key_name: apiKey?.name ?? null,
         by: body.by ?? null,
@@ -202,7 +199,7 @@ export function registerListingRoutes(
       await embedListing(deps, id, signal).catch((error: unknown) => {
         log.warn({ err: error, listing_id: id }, 'a corrected listing could not be embedded');
       });
-      return { listing_id: id, corrections };
+      return readDetails(db, id);
     },
   );
 

@@ -182,7 +182,7 @@ const BODIES: Readonly<Record<string, unknown>> = {
     bbox: [23, 49, 25, 50],
   },
   '/api/v1/listings/{id}/duplicates/{other_id}': { verdict: 'same' },
-  '/api/v1/listings/{id}/corrections': { set: { rooms: 2 } },
+  '/api/v1/listings/{id}': { rooms: 2 },
   '/api/v1/admin/api-keys': { name: 'new', scopes: ['search'] },
   '/api/v1/admin/archive-check': {},
   '/api/v1/admin/raw/retry': { status: 'failed' },

@@ -305,8 +305,6 @@ test('The cost of a payload is in its record and in the metrics', async () => {
   );
 });
 
-type Corrections = Record<string, { value: unknown; replaced: unknown }>;
-
 test('A correction holds against later payloads, is found at once, and can be undone', async () => {
   const payload = createPayload({
     description: 'Продам квартиру, словодляправки, 2 кімнати',
@@ -318,7 +316,7 @@ test('A correction holds against later payloads, is found at once, and can be un
     longitude: 24,
   });
   const { listing_id: id } = await processCompletely(payload);
-  const path = `/api/v1/listings/${id}/corrections`;
+  const path = `/api/v1/listings/${id}`;
   const readHash = async () =>
     (
       await db
@@ -330,7 +328,7 @@ test('A correction holds against later payloads, is found at once, and can be un
   const hashBefore = await readHash();
   const { cursor } = (await collector.get('/api/v1/listings/changes')).json<{ cursor: string }>();
   const coordinates = { latitude: 50.45, longitude: null };
-  const set = {
+  const facts = {
     ...coordinates,
     price: 60_000.019,
     city: ' Киев',
@@ -338,12 +336,13 @@ test('A correction holds against later payloads, is found at once, and can be un
     rooms: 3,
     floor: null,
   };
-  const response = await collector.patch(path, { set, by: 'Olha' });
+  const response = await collector.patch(path, { ...facts, by: 'Olha' });
   assert.equal(response.status, 200, response.text);
-  const { price } = response.json<{ corrections: Corrections }>().corrections;
-  assert.partialDeepStrictEqual(price, { value: 60_000.02, replaced: 62_000 });
+  const listing = response.json<Listing>();
+  assert.deepEqual(listing, await readListing(id));
+  const price = { value: 60_000.02, replaced: 62_000 };
+  assert.partialDeepStrictEqual(listing.corrections, { price });
 
-  const listing = await readListing(id);
   const corrected = {
     ...coordinates,
     price: 60_000.02,
@@ -381,8 +380,8 @@ test('A correction holds against later payloads, is found at once, and can be un
   assert.partialDeepStrictEqual(await readListing(id), { ...corrected, title: 'Нова назва' });
   const undo = ['price', 'city', 'rooms', 'floor', 'property_type', 'latitude', 'longitude'];
   const undone = await collector.patch(path, { undo });
-  assert.deepEqual(undone.json(), { listing_id: id, corrections: {} });
-  const { provenance, ...restored } = await readListing(id);
+  const { provenance, corrections, ...restored } = undone.json<Listing>();
+  assert.deepEqual(corrections, {});
   assert.partialDeepStrictEqual(restored, {
     price: 59_000,
     city: 'Львів',
@@ -416,17 +415,17 @@ test('A correction holds against later payloads, is found at once, and can be un
   for (const [body, errorPath] of [
     [{}, 'body'],
     [{ by: 'Olha' }, 'body'],
-    [{ set: { price: -1 } }, 'body/set/price'],
-    [{ set: { latitude: 90.1 } }, 'body/set/latitude'],
-    [{ set: { title: ' ' } }, 'body/set/title'],
-    [{ set: { title: 'a\0b' } }, 'body/set/title'],
-    [{ set: { currency: 'QQQ' } }, 'body/set/currency'],
-    [{ set: { property_type: 'замок' } }, 'body/set/property_type'],
-    [{ set: { floor: 9, floors_total: 5 } }, 'body/set/floor'],
-    [{ set: { rooms: 1 }, undo: ['rooms'] }, 'body/set/rooms'],
-    [{ set: { summary: 'x' } }, 'body/set'],
+    [{ price: -1 }, 'body/price'],
+    [{ latitude: 90.1 }, 'body/latitude'],
+    [{ title: ' ' }, 'body/title'],
+    [{ title: 'a\0b' }, 'body/title'],
+    [{ currency: 'QQQ' }, 'body/currency'],
+    [{ property_type: 'замок' }, 'body/property_type'],
+    [{ floor: 9, floors_total: 5 }, 'body/floor'],
+    [{ rooms: 1, undo: ['rooms'] }, 'body/rooms'],
+    [{ summary: 'x' }, 'body'],
     [{ undo: ['url'] }, 'body/undo/0'],
-    [{ set: { rooms: 1 }, by: ' ' }, 'body/by'],
+    [{ rooms: 1, by: ' ' }, 'body/by'],
   ] as const) {
     const rejection = await collector.patch(path, body);
     const paths = rejection
@@ -440,7 +439,7 @@ test('A correction holds against later payloads, is found at once, and can be un
     (await db.selectFrom('listing_snapshots').selectAll().execute()).length,
     rows.length,
   );
-  const unknown = await collector.patch('/api/v1/listings/999999/corrections', { undo });
+  const unknown = await collector.patch('/api/v1/listings/999999', { undo });
   assert.equal(unknown.json<{ code: string }>().code, 'listing_not_found');
 });
 

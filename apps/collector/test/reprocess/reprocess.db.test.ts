@@ -323,11 +323,8 @@ test('A failed payload is extracted again', async () => {
 test('A correction holds against another extraction, and while one is in progress', async () => {
   const payload = createPayload({ external_id: 'corrected' });
   const { listing_id: listingId } = await createHarness(db).process(payload);
-  const correct = async (set: object) =>
-    assert.equal(
-      (await collector.patch(`/api/v1/listings/${listingId}/corrections`, { set })).status,
-      200,
-    );
+  const correct = async (facts: object) =>
+    assert.equal((await collector.patch(`/api/v1/listings/${listingId}`, facts)).status, 200);
   await correct({ rooms: 5 });
   const reprocess = openWithModel(createBetterModel(() => ({ rooms: 9, year_built: 1990 })));
   const [reading] = filterExtracted(await readAll(reprocess));

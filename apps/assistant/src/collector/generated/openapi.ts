@@ -1342,22 +1342,6 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/listings/{id}/corrections": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
         /**
          * Correct fields of a listing, or undo corrections
          * @description A correction replaces the value of every payload and reading, also of later ones, until it is undone. The history names its author. Search finds the new values at once; similar search follows as soon as the model has answered.
@@ -1372,14 +1356,13 @@ export interface paths {
                 };
                 cookie?: never;
             };
+            /** @description New values by field name. With null, the listing has no value. */
             requestBody: {
                 content: {
                     /**
                      * @example {
-                     *       "set": {
-                     *         "price": 48000,
-                     *         "floor": null
-                     *       },
+                     *       "price": 48000,
+                     *       "floor": null,
                      *       "undo": [
                      *         "city"
                      *       ],
@@ -1387,30 +1370,27 @@ export interface paths {
                      *     }
                      */
                     "application/json": {
-                        /** @description New values by field name. With null, the listing has no value. */
-                        set?: {
-                            title?: string | null;
-                            deal_type?: ("sale" | "rent" | "daily_rent") | null;
-                            property_type?: string | null;
-                            price?: number | null;
-                            price_per_m2?: number | null;
-                            currency?: string | null;
-                            city?: string | null;
-                            district?: string | null;
-                            address?: string | null;
-                            rooms?: number | null;
-                            area_total?: number | null;
-                            area_living?: number | null;
-                            area_kitchen?: number | null;
-                            floor?: number | null;
-                            floors_total?: number | null;
-                            year_built?: number | null;
-                            contact_name?: string | null;
-                            phones?: string[] | null;
-                            features?: string[] | null;
-                            latitude?: number | null;
-                            longitude?: number | null;
-                        };
+                        title?: string | null;
+                        deal_type?: ("sale" | "rent" | "daily_rent") | null;
+                        property_type?: string | null;
+                        price?: number | null;
+                        price_per_m2?: number | null;
+                        currency?: string | null;
+                        city?: string | null;
+                        district?: string | null;
+                        address?: string | null;
+                        rooms?: number | null;
+                        area_total?: number | null;
+                        area_living?: number | null;
+                        area_kitchen?: number | null;
+                        floor?: number | null;
+                        floors_total?: number | null;
+                        year_built?: number | null;
+                        contact_name?: string | null;
+                        phones?: string[] | null;
+                        features?: string[] | null;
+                        latitude?: number | null;
+                        longitude?: number | null;
                         /** @description Fields that get the value of the payload or the model again. */
                         undo?: ("title" | "deal_type" | "property_type" | "price" | "price_per_m2" | "currency" | "city" | "district" | "address" | "rooms" | "area_total" | "area_living" | "area_kitchen" | "floor" | "floors_total" | "year_built" | "contact_name" | "phones" | "features" | "latitude" | "longitude")[];
                         /** @description The person who corrects the listing, for the history. */
@@ -1419,15 +1399,14 @@ export interface paths {
                 };
             };
             responses: {
-                /** @description All corrections of the listing. */
+                /** @description Default Response */
                 200: {
                     headers: {
                         "X-Request-Id": components["headers"]["X-Request-Id"];
                         [name: string]: unknown;
                     };
                     content: {
-                        "application/json": {
-                            listing_id: number;
+                        "application/json": components["schemas"]["Listing"] & {
                             /** @description Corrections by persons, by field name. */
                             corrections: {
                                 [key: string]: {
@@ -1444,6 +1423,64 @@ export interface paths {
                                     };
                                 };
                             };
+                            duplicate_group: number | null;
+                            /**
+                             * @description Other listings that are likely the same property, likeliest first. They have a different source or ID and the same kind of offer, and are not archived. The search runs some seconds after a change.
+                             * @example [
+                             *       {
+                             *         "listing_id": 118,
+                             *         "source_slug": "misto",
+                             *         "external_id": "a-77",
+                             *         "url": "https://misto.example/a-77",
+                             *         "price": 88500,
+                             *         "currency": "USD",
+                             *         "score": 0.85,
+                             *         "reasons": [
+                             *           {
+                             *             "reason": "place",
+                             *             "part": 0.2,
+                             *             "detail": "same building"
+                             *           },
+                             *           {
+                             *             "reason": "area",
+                             *             "part": 0.2,
+                             *             "detail": "both 54.3 m²"
+                             *           },
+                             *           {
+                             *             "reason": "text",
+                             *             "part": 0.45,
+                             *             "detail": "100 % of the text"
+                             *           }
+                             *         ]
+                             *       }
+                             *     ]
+                             */
+                            duplicates: {
+                                listing_id: number;
+                                source_slug: string;
+                                external_id: string;
+                                url: string | null;
+                                price: number | null;
+                                currency: string | null;
+                                /** @description Likelihood that both listings are the same property: the sum of the parts, at most 1. */
+                                score: number;
+                                reasons: {
+                                    reason: "text" | "place" | "area" | "rooms" | "price" | "pictures" | "seller" | "verdict";
+                                    /** @description Part of the score; negative for evidence against a duplicate. */
+                                    part: number;
+                                    /** @description The finding, as text. */
+                                    detail: string;
+                                }[];
+                            }[];
+                            /** @description People's decisions whether other listings are the same property, latest first; at most 100. */
+                            duplicate_verdicts: {
+                                /** @description ID of the other listing. */
+                                listing_id: number;
+                                verdict: "same" | "different";
+                                decided_by: string | null;
+                                /** Format: date-time */
+                                decided_at: string;
+                            }[];
                         };
                     };
                 };
