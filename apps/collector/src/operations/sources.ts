@@ -32,13 +32,16 @@ const sourcesSchema = Type.Array(
   Type.Object({
     source_slug: Type.String(),
     created_at: timeSchema,
-    listings: Type.Object({ live: Type.Integer(), archived: Type.Integer() }),
+    listings: Type.Integer({ description: 'Number of listings that are not archived.' }),
+    archived: Type.Integer({ description: 'Number of archived listings.' }),
     images: Type.Integer({
       description: 'Number of images of the listings, including those that could not be fetched.',
     }),
-    payloads: Type.Object(countSchemas, {
-      description: 'Number of stored payloads by status. Removed payloads are not counted.',
+    payloads: Type.Integer({
+      description: 'Number of stored payloads. Removed payloads are not counted.',
     }),
+    failed: Type.Integer({ description: 'Number of stored payloads with the status `failed`.' }),
+    payloads_by_status: Type.Object(countSchemas),
     invalid_share: shareSchema,
     failed_share: shareSchema,
     last_payload_at: nullable(
@@ -53,9 +56,18 @@ const sourcesSchema = Type.Array(
         {
           source_slug: 'doshka',
           created_at: '2026-03-01T08:00:00.000Z',
-          listings: { live: 18_210, archived: 940 },
+          listings: 18_210,
+          archived: 940,
           images: 96_400,
-          payloads: { pending: 3, processing: 1, completed: 90_210, invalid: 310, failed: 2 },
+          payloads: 90_526,
+          failed: 2,
+          payloads_by_status: {
+            pending: 3,
+            processing: 1,
+            completed: 90_210,
+            invalid: 310,
+            failed: 2,
+          },
           invalid_share: 0.0034,
           failed_share: 0,
           last_payload_at: '2026-05-04T09:00:00.000Z',
@@ -128,9 +140,12 @@ async function countBySource(db: Kysely<Tables>) {
     return {
       source_slug: source,
       created_at: createdAt.toISOString(),
-      listings: { live, archived },
+      listings: live,
+      archived,
       images,
-      payloads: { pending, processing, completed, invalid, failed },
+      payloads: pending + processing + finishedCount,
+      failed,
+      payloads_by_status: { pending, processing, completed, invalid, failed },
       invalid_share: getShare(invalid),
       failed_share: getShare(failed),
       last_payload_at: lastPayloadAt?.toISOString() ?? null,

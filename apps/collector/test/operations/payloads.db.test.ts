@@ -120,16 +120,19 @@ test('Sources are listed with figures of their listings, payloads and images, pa
   const readSources = async () =>
     (await readPages<Source>(collector, '/api/v1/sources?limit=2')).flat();
   const isCounted = (source: Source) =>
-    source.source_slug === 'figures' && Object(source['payloads'])['processing'] === 1;
+    source.source_slug === 'figures' && Object(source['payloads_by_status'])['processing'] === 1;
   const { created_at, counted_at, last_payload_at, ...figures } = await until(
     'figures of the last rows',
     async () => (await readSources()).find(isCounted),
   );
   assert.deepEqual(figures, {
     source_slug: 'figures',
-    listings: { live: 1, archived: 1 },
+    listings: 1,
+    archived: 1,
     images: 2,
-    payloads: { pending: 0, processing: 1, completed: 2, invalid: 3, failed: 1 },
+    payloads: 7,
+    failed: 1,
+    payloads_by_status: { pending: 0, processing: 1, completed: 2, invalid: 3, failed: 1 },
     invalid_share: 0.5,
     failed_share: 0.1667,
   });

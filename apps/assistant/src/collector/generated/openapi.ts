@@ -4273,12 +4273,12 @@ export interface paths {
                          *       {
                          *         "source_slug": "doshka",
                          *         "created_at": "2026-03-01T08:00:00.000Z",
-                         *         "listings": {
-                         *           "live": 18210,
-                         *           "archived": 940
-                         *         },
+                         *         "listings": 18210,
+                         *         "archived": 940,
                          *         "images": 96400,
-                         *         "payloads": {
+                         *         "payloads": 90526,
+                         *         "failed": 2,
+                         *         "payloads_by_status": {
                          *           "pending": 3,
                          *           "processing": 1,
                          *           "completed": 90210,
@@ -4296,14 +4296,17 @@ export interface paths {
                             source_slug: string;
                             /** Format: date-time */
                             created_at: string;
-                            listings: {
-                                live: number;
-                                archived: number;
-                            };
+                            /** @description Number of listings that are not archived. */
+                            listings: number;
+                            /** @description Number of archived listings. */
+                            archived: number;
                             /** @description Number of images of the listings, including those that could not be fetched. */
                             images: number;
-                            /** @description Number of stored payloads by status. Removed payloads are not counted. */
-                            payloads: {
+                            /** @description Number of stored payloads. Removed payloads are not counted. */
+                            payloads: number;
+                            /** @description Number of stored payloads with the status `failed`. */
+                            failed: number;
+                            payloads_by_status: {
                                 pending: number;
                                 processing: number;
                                 completed: number;
