@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
@@ -205,7 +206,7 @@ suite('a search', async () => {
 
   async function search(answer: ScriptedResponse, env: Record<string, string> = {}) {
     response = answer;
-    const args = ['search', '--similar', 'дім', '--limit', '3', '--json'];
+    const args = ['search', '--mode', 'meaning', 'дім', '--limit', '3', '--json'];
     return oselya(args, { COLLECTOR_URL: url, ...env });
   }
 
@@ -213,13 +214,49 @@ suite('a search', async () => {
     response = { body: { items: [], total: { value: 0, relation: 'eq' } } };
     for (const [options, kind] of [
       [[], 'hybrid'],
-      [['--words'], 'fulltext'],
-      [['--similar'], 'similar'],
+      [['--mode', 'words'], 'fulltext'],
+      [['--mode', 'meaning'], 'similar'],
     ] as const) {
       const { status } = await oselya(['search', 'дім', ...options], { COLLECTOR_URL: url });
       assert.deepEqual([status, requests.at(-1)?.path], [0, `/api/v1/search/${kind}`]);
     }
     requests.length = 0;
+  });
+
+  test('each filter of the API is an option', async () => {
+    const document = JSON.parse(
+      await readFile(new URL('../../../docs/openapi/collector.json', import.meta.url), 'utf8'),
+    ) as { components: { schemas: Record<string, { properties: object }> } };
+    const { properties = {} } = document.components.schemas['FulltextSearchRequest'] ?? {};
+    const { stdout: help } = await oselya(['search', '--help']);
+    for (const name of Object.keys(properties)) {
+      const isFilter = !['query', 'cursor', 'highlight'].includes(name);
+      assert.equal(help.includes(`--${name.replaceAll('_', '-')} `), isFilter, name);
+    }
+    response = { body: { items: [] } };
+    const { status, stderr } = await oselya(
+      'search дім --city Львів --city Київ --price-per-m2-max 900.5 --floor-min -1 --not-first-floor --no-has-images --bbox 23.8,49.7,24.2,49.95 --near 49.84,24.03,500'.split(
+        ' ',
+      ),
+      { COLLECTOR_URL: url },
+    );
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(requests.at(-1)?.body, {
+      query: 'дім',
+      limit: 10,
+      city: ['Львів', 'Київ'],
+      price_per_m2_max: 900.5,
+      floor_min: -1,
+      not_first_floor: true,
+      has_images: false,
+      bbox: [23.8, 49.7, 24.2, 49.95],
+      near: { latitude: 49.84, longitude: 24.03, radius_m: 500 },
+    });
+    requests.length = 0;
+    for (const option of ['--price-min=x', '--near=1,2', '--bbox=1,,2', '--mode=exact']) {
+      assert.equal((await oselya(['search', 'дім', option])).status, 2, option);
+    }
+    assert.equal(requests.length, 0);
   });
 
   test('options become a query, and --json prints the answer', async () => {

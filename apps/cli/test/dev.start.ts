@@ -69,7 +69,8 @@ test('every command of the summary works as printed', async () => {
     // The command runs without `env`, as in the terminal of a new user.
     const { stdout: text } = await promisify(exec)(command, { cwd: ROOT });
     if (command.includes(' search ')) assert.match(text, /^#\d+ .+\n.*Львів/m, command);
-    if (command.includes('--similar')) assert.match(text, /distance 0\.\d+\n[^]*the 3 nearest/);
+    if (command.includes('--mode meaning'))
+      assert.match(text, /distance 0\.\d+\n[^]*the 3 nearest/);
   }
 });
 

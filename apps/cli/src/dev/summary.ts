@@ -77,7 +77,7 @@ function listSuggestions(data: SummaryData): string[] {
   return [
     chatCommand,
     `${urlVariable}npx oselya search квартира Львів --limit 3`,
-    `${urlVariable}npx oselya search --similar "flat with a balcony in Lviv" --limit 3`,
+    `${urlVariable}npx oselya search --mode meaning "flat with a balcony in Lviv" --limit 3`,
     validateCommand,
     `${collectorUrl}/api/v1/raw/1`,
     `${collectorUrl}/api/v1/listings/2/history`,
