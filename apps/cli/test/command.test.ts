@@ -55,7 +55,7 @@ const wrongUses: [commandLine: string, expected: RegExp][] = [
   ['assign-legacy ', /It must not be empty: see oselya assign-legacy --help/],
   ['api-key create', /missing required argument 'name'/],
   ['api-key create ', /It must not be empty/],
-  ['api-key create x --scope all', /Allowed choices are ingest, search, admin/],
+  ['api-key create x --scope all', /Allowed choices are ingest, search, on_behalf, admin/],
   ['api-key create x --source NoSlug', /source slug must have/],
   ['search', /missing required argument 'words': see oselya search --help/],
   ['search ', /It must not be empty/],

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import createClient from 'openapi-fetch';
 import type { components, paths } from './generated/openapi.ts';
 
@@ -31,20 +32,58 @@ export type ListingPage = {
   total: { value: number; relation: 'eq' | 'gte' } | undefined;
 };
 
-/** The client of the collector API. Every failed request throws a `CollectorError`. */
-export type CollectorClient = ReturnType<typeof createCollectorClient>;
+/** Maximum time until a response to `fetch` begins. */
+const RESPONSE_TIMEOUT_MS = 20_000;
 
-/**
- * Creates a collector client. Its types are generated from the collector's OpenAPI document.
- * @param options.apiKey COLLECTOR_API_KEY; empty if the collector needs none.
- */
-export function createCollectorClient({ url, apiKey }: { url: string; apiKey: string }) {
-  const client = createClient<paths>({
-    baseUrl: url,
-    ...(apiKey !== '' && { headers: { authorization: `Bearer ${apiKey}` } }),
-  });
+/** The client of the collector API. Except for `fetch`, every failed request throws a `CollectorError`. */
+export type CollectorClient = ReturnType<typeof createMethods> & {
+  /** Returns a client whose requests count against the search limits of one user. */
+  forUser: (userId: string) => CollectorClient;
+};
+
+type ClientOptions = {
+  url: string;
+  /** COLLECTOR_API_KEY; empty if the collector needs none. */
+  apiKey: string;
+  /** The user who shares the search limits of no other user. */
+  userId?: string;
+};
+
+/** Creates a collector client. Its types are generated from the collector's OpenAPI document. */
+export function createCollectorClient(options: ClientOptions): CollectorClient {
+  const forUser = (userId: string) => createCollectorClient({ ...options, userId });
+  return { ...createMethods(options), forUser };
+}
+
+function createMethods({ url, apiKey, userId }: ClientOptions) {
+  const headers = {
+    ...(apiKey !== '' && { authorization: `Bearer ${apiKey}` }),
+    // The ID itself is personal data, and may contain any character.
+    ...(userId !== undefined && { 'x-on-behalf-of': hash('sha256', userId, 'base64url') }),
+  };
+  const client = createClient<paths>({ baseUrl: url, headers });
 
   return {
+    /**
+     * Sends a request to a path below `/api/v1`: a POST if it has a body, which is sent as JSON, otherwise a GET.
+     * Rejects if no response begins within 20 s.
+     */
+    async fetch(path: string, body?: object): Promise<Response> {
+      const controller = new AbortController();
+      const timer = setTimeout(() => controller.abort(), RESPONSE_TIMEOUT_MS);
+      const options = { headers, redirect: 'error', signal: controller.signal } as const;
+      const postOptions = body !== undefined && {
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      };
+      try {
+        return await fetch(`${url}/api/v1${path}`, { ...options, ...postOptions });
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+
     /** Searches listings by words, or by words and meaning. The best matches come first. */
     async search(
       mode: 'fulltext' | 'hybrid',

@@ -142,7 +142,9 @@ async function writeAnswer(
     modelName: profile.model,
     signal,
   });
-  const toolBox = createToolBox({ tools, services: deps.services, sessionId, currentUser, log });
+  const collector = deps.services.collector.forUser(user.id);
+  const services = { ...deps.services, collector };
+  const toolBox = createToolBox({ tools, services, sessionId, currentUser, log });
   await runAgent({
     model,
     request,

@@ -552,7 +552,7 @@ async function openShortChat(
       },
     },
     model: { streamChat },
-    services: {} as never,
+    services: { collector: { forUser: () => ({}) } } as never,
     contextTokens: 8192,
     profiles: await openTestProfiles(SHIPPED_PROFILES),
     limits: { ...FIXED_AGENT_LIMITS, outputTokens: 100, ms: 600_000 },

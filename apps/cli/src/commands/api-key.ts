@@ -10,7 +10,7 @@ import {
 } from '../command.ts';
 
 // Copied from the collector, so `--help` does not load the collector. The compiler compares the copies.
-const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'admin'];
+const SCOPES: typeof CollectorScopes = ['ingest', 'search', 'on_behalf', 'admin'];
 
 type CreateOptions = { scope: (typeof SCOPES)[number][]; source?: string[] };
 

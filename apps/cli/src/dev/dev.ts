@@ -1,7 +1,12 @@
 import { join } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import { start as startAssistant } from '@oselya/assistant';
-import { createApiKeyStore, start as startCollector, type Tables } from '@oselya/collector';
+import {
+  createApiKeyStore,
+  type SCOPES,
+  start as startCollector,
+  type Tables,
+} from '@oselya/collector';
 import { connect, type Database } from '@oselya/db';
 import { createDevIdp, type DevIdp } from '@oselya/dev-idp';
 import { createLogger, listen, type Logger, onShutdown, StartError } from '@oselya/kit';
@@ -70,7 +75,7 @@ async function start(
   // The collector has created its tables in the shared database, so the type is correct.
   const keys = createApiKeyStore(database as unknown as Database<Tables>);
   /** Creates an API key for this process. Revokes keys of the same name, which killed processes left behind. */
-  async function createKey(purpose: string, scopes: ('ingest' | 'search' | 'admin')[]) {
+  async function createKey(purpose: string, scopes: (typeof SCOPES)[number][]) {
     const name = `oselya dev, ${purpose}`;
     for (const existingKey of await keys.list()) {
       if (existingKey.name === name && existingKey.revoked_at === null)
@@ -83,7 +88,9 @@ async function start(
   }
 
   const searchKey =
-    requiresKeys && collectorKey === '' ? await createKey('assistant', ['search']) : undefined;
+    requiresKeys && collectorKey === ''
+      ? await createKey('assistant', ['search', 'on_behalf'])
+      : undefined;
   const assistant = await startAssistant(
     {
       INVENTORY_FILE,

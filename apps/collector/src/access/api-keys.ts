@@ -4,7 +4,7 @@ import type { Tables } from '../tables.ts';
 import { sha256 } from '../text.ts';
 
 /** Scopes of API keys. Contract 4, API keys. */
-export const SCOPES = ['ingest', 'search', 'admin'] as const;
+export const SCOPES = ['ingest', 'search', 'on_behalf', 'admin'] as const;
 export type Scope = (typeof SCOPES)[number];
 
 export type ApiKey = {

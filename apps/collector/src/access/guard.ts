@@ -108,10 +108,24 @@ export function getCallerKey({ apiKey, ip }: Pick<FastifyRequest, 'apiKey' | 'ip
   return apiKey?.id ?? getClientNetwork(ip);
 }
 
-/** Creates a route hook that limits the request rate of each caller. Contract 1, COLLECTOR_FULLTEXT_PER_MINUTE. */
+const USER_PATTERN = /^[\w-]{1,64}$/;
+
+/**
+ * Returns the rate-limit key of a user whom a trusted caller names in `X-On-Behalf-Of`, or else of the caller. Trusted
+ * are API keys with the scope `on_behalf` and, without API keys, loopback addresses.
+ */
+function getUserKey(request: FastifyRequest): string {
+  const { apiKey, ip, headers } = request;
+  const isTrusted = apiKey === null ? isLoopback(ip) : hasScope(request, 'on_behalf');
+  const user = headers['x-on-behalf-of'];
+  const isUserNamed = isTrusted && typeof user === 'string' && USER_PATTERN.test(user);
+  return isUserNamed ? `${getCallerKey(request)} ${user}` : getCallerKey(request);
+}
+
+/** Creates a route hook that limits the request rate of each user. Contract 1, COLLECTOR_FULLTEXT_PER_MINUTE. */
 export function createRateLimitHook(limit: RateLimit) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    reply.headers(await limit(getCallerKey(request)));
+    reply.headers(await limit(getUserKey(request)));
   };
 }
 

@@ -278,6 +278,23 @@ test('The limit of a key holds over concurrent requests of several processes', a
   assert.equal((await limitOther('a key'))['ratelimit-remaining'], '9');
 });
 
+test('Only a key with the scope on_behalf has limits for each user that it names', async () => {
+  for (const [scopes, remainingCounts] of [
+    [
+      ['search', 'on_behalf'],
+      ['119', '119', '118'],
+    ],
+    [['search'], ['119', '118', '117']],
+  ] as const) {
+    const { key } = await keys.create({ name: 'assistant', scopes });
+    for (const [index, user] of ['user-1', 'user-2', 'user-1'].entries()) {
+      const headers = { authorization: `Bearer ${key}`, 'x-on-behalf-of': user };
+      const response = await collector.post('/api/v1/search/fulltext', { query: 'а' }, headers);
+      assert.equal(response.headers.get('ratelimit-remaining'), remainingCounts[index]);
+    }
+  }
+});
+
 test('A failed database fails the request instead of letting it through', async () => {
   await db.schema.alterTable('rate_limits').renameTo('elsewhere').execute();
   const limit = createRateLimit({ pool, table: 'rate_limits', name: 'failing', perMinute: 1 });

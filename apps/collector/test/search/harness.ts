@@ -142,11 +142,11 @@ export async function openSearch() {
         ...deps,
       });
     });
-    const post = async (kind: string, body: unknown) => {
+    const post = async (kind: string, body: unknown, headers: Record<string, string> = {}) => {
       const response = await app.inject({
         method: 'POST',
         url: `/search/${kind}`,
-        headers: { 'content-type': 'application/json' },
+        headers: { 'content-type': 'application/json', ...headers },
         payload: typeof body === 'string' ? body : JSON.stringify(body),
       });
       return { status: response.statusCode, headers: response.headers, body: response.json() };

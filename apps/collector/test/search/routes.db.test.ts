@@ -406,6 +406,14 @@ test('A search past the rate limit is rejected on every instance, and each is me
   assert.equal((await instances[0]?.post('browse', {}))?.status, 429);
   assert.equal((await instances[0]?.get('/search/suggest', { q: 'а' }))?.status, 429);
   assert.equal((await instances[0]?.get('/listings'))?.status, 429);
+  for (const [user, status] of [
+    ['user-1', 200],
+    ['user-2', 200],
+    ['not one word', 429],
+  ] as const) {
+    const headers = { 'x-on-behalf-of': user };
+    assert.equal((await instances[0]?.post('browse', {}, headers))?.status, status, user);
+  }
   await db.deleteFrom('rate_limits').execute();
   const text = (await instances[0]?.registry.metrics()) ?? '';
   for (const kind of ['fulltext', 'similar']) {

@@ -4018,7 +4018,7 @@ export interface paths {
                         /** @description The person or program that uses the key. */
                         name: string;
                         /** @description No scope includes another. */
-                        scopes: ("ingest" | "search" | "admin")[];
+                        scopes: ("ingest" | "search" | "on_behalf" | "admin")[];
                         /** @description Sources that the key may send payloads for. Without it, all sources. */
                         source_slugs?: string[];
                     };
