@@ -127,7 +127,14 @@ const toolSchemas = {
   title: Type.String({ description: 'Activity of the tool, as text for people.' }),
 };
 /** Schema of a tool call that has started. */
-export const startedToolCallSchema = Type.Object(toolSchemas);
+export const startedToolCallSchema = Type.Object({
+  ...toolSchemas,
+  input: Type.Optional(
+    Type.Unknown({
+      description: 'Input from the model, even if the tool rejects it. Absent from older servers.',
+    }),
+  ),
+});
 /** Schema of a tool call that has finished. */
 export const finishedToolCallSchema = Type.Object({
   ...toolSchemas,
@@ -136,5 +143,10 @@ export const finishedToolCallSchema = Type.Object({
   changes: Type.Array(memoryChangeSchema, {
     description: "Changes in the user's memory; `memory.undo` reverts them.",
   }),
+  listing_ids: Type.Optional(
+    Type.Array(Type.Integer(), {
+      description: 'IDs of the listings that the tool read, best first. Absent from other tools.',
+    }),
+  ),
 });
 export type ToolCallInfo = Static<typeof startedToolCallSchema>;

@@ -84,6 +84,12 @@ const exampleValues: Record<string, unknown> = {
 /** Examples that override {@link exampleValues} for a message. */
 const examplesByMessage: Partial<Record<string, object>> = {
   'message.started': { message: exampleMessage },
+  'tool.started': {
+    tool: {
+      ...(exampleValues['tool'] as object),
+      input: { category: 'preferences', key: 'district', value: 'Near the park' },
+    },
+  },
   'tool.finished': {
     tool: {
       ...(exampleValues['tool'] as object),

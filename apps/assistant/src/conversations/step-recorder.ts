@@ -53,7 +53,7 @@ export function createTurnSteps(db: Kysely<Tables>, turn: RunningTurn) {
       const step_id = await startStep('tool', title, { tool: call.name, input: call.input });
       const tool = { step_id, name: call.name, title };
       tools.set(call, tool);
-      turn.append({ type: 'tool.started', tool });
+      turn.append({ type: 'tool.started', tool: { ...tool, input: call.input } });
     },
 
     /**
@@ -79,10 +79,14 @@ export function createTurnSteps(db: Kysely<Tables>, turn: RunningTurn) {
 
     async finishTool(call: ToolCall, result: ToolResult): Promise<void> {
       const tool = findTool(call);
-      const { status, summary, output } = result;
+      const { status, summary, output, listingIds } = result;
       await finishStep(tool.step_id, status, { tool: call.name, input: call.input, output });
       const changes = [...result.changes];
-      turn.append({ type: 'tool.finished', tool: { ...tool, status, summary, changes } });
+      const listings = listingIds && { listing_ids: [...listingIds] };
+      turn.append({
+        type: 'tool.finished',
+        tool: { ...tool, status, summary, changes, ...listings },
+      });
     },
 
     /** Records a summary of earlier messages as a step. */

@@ -27,7 +27,7 @@ import {
 import { createModelClient } from '@oselya/model';
 import { createChunk, createStreamedResponse } from '@oselya/model/testing';
 import { sql } from 'kysely';
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
@@ -475,15 +475,20 @@ suite('tools', async () => {
       await rawClient.complete(id, 'Допоможи');
 
       const authorization = 'Bearer key-of-the-assistant';
+      const user = createHash('sha256').update('u-olena').digest('base64url');
       assert.deepEqual(
         collector.requests.slice(requestCount),
         expectedRequest === undefined
           ? []
-          : [{ body: undefined, ...expectedRequest, authorization }],
+          : [{ body: undefined, ...expectedRequest, authorization, user }],
       );
       assert.deepEqual(getLastToolOutput(), result);
       const { tool } = await rawClient.waitFor('tool.finished');
       assert.partialDeepStrictEqual(tool, { name, title, status: 'done', summary });
+      const { listing_ids: listingIds } = tool as { listing_ids?: number[] };
+      assert.deepEqual(listingIds, expectedRequest === undefined ? undefined : [7]);
+      const startedTools = rawClient.getFrames('tool.started').map((event) => event['tool']);
+      assert.partialDeepStrictEqual(startedTools, [{ name, title, input }]);
 
       await rawClient.complete(id, 'Дякую');
       assert.deepEqual(getLastToolOutput(), toolCase.laterResult ?? result);

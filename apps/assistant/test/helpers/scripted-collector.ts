@@ -37,12 +37,13 @@ export async function startScriptedCollector() {
   const collector = {
     url: '',
     listings: [] as Listing[],
-    requests: [] as { path: string; body: unknown; authorization: string | undefined }[],
+    requests: [] as { path: string; body: unknown; authorization?: string; user?: unknown }[],
     /** Problem that replaces all answers; `silence` sends no answer. */
     failure: undefined as { status: number; title: string } | 'silence' | undefined,
   };
-  const server = await startServer(({ method, path, body, headers: { authorization } }) => {
-    collector.requests.push({ path, body, authorization });
+  const server = await startServer(({ method, path, body, headers }) => {
+    const { authorization, 'x-on-behalf-of': user } = headers;
+    collector.requests.push({ path, body, ...(authorization && { authorization }), user });
     const { failure, listings } = collector;
     if (failure === 'silence') return failure;
     if (failure !== undefined) return createProblemResponse(failure);

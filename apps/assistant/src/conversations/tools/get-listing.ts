@@ -25,6 +25,7 @@ export const getListing = defineTool({
     return {
       data: presentDetails(listing),
       laterData: { listing_id: listingId },
+      listingIds: [listingId],
       summary: listing.title ?? `listing ${formatListingId(listingId)}`,
     };
   },

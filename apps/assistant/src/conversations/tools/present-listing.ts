@@ -30,6 +30,7 @@ export function presentPage({ listings, total }: ListingPage): ToolOutput {
   return {
     data: { ...(totalText !== undefined && { total: totalText }), listings: briefListings },
     laterData: { listing_ids: ids },
+    listingIds: ids,
     summary: ids.length === 0 ? 'nothing found' : foundText,
   };
 }

@@ -36,6 +36,8 @@ export type ToolOutput = {
   laterData?: unknown;
   summary: string;
   changes?: readonly MemoryChange[];
+  /** Listings that the tool read, best first. */
+  listingIds?: readonly number[];
 };
 
 export type Tool<Input extends TSchema = TSchema> = {

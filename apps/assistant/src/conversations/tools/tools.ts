@@ -52,6 +52,7 @@ export type ToolResult = {
   summary: string;
   hasThirdPartyText: boolean;
   changes: readonly MemoryChange[];
+  listingIds?: readonly number[];
 };
 
 /** Maximum duration of a tool call and maximum length of its output. */
