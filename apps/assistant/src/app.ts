@@ -37,6 +37,8 @@ import { sweepPendingLogins, sweepTerminalSignIns } from './identity/sign-in.ts'
 import { sweepAuthSessions } from './identity/auth-sessions.ts';
 import { registerTerminalRoutes } from './identity/terminal-routes.ts';
 import { registerUpkeep } from './upkeep.ts';
+import { createImageLinks, registerImageRoute } from './listings/images.ts';
+import { registerListingRoutes } from './listings/routes.ts';
 import { createMemoryService } from './memory/memory.ts';
 import { registerMemoryRoutes } from './memory/routes.ts';
 import { registerOwnDataRoutes } from './own-data/routes.ts';
@@ -62,6 +64,7 @@ const BODY_LIMIT_BYTES = 64 * 1024;
 const TAGS = [
   { name: 'sign-in', description: 'Sign-in, sign-out and the current user.' },
   { name: 'sessions', description: 'Conversations, with their messages and files.' },
+  { name: 'listings', description: 'Listings of the collector, and their images.' },
   { name: 'saved searches', description: 'Searches that report new listings.' },
   { name: 'memory', description: 'Facts that the assistant remembers about a user.' },
   { name: 'profiles', description: 'The agents of conversations.' },
@@ -183,6 +186,9 @@ export async function createApp({
   });
   registerSessionRoutes(app, sessions);
   registerSavedSearchRoutes(app, createSavedSearchService({ db, sessions }));
+  const imageLinks = createImageLinks(config);
+  registerListingRoutes(app, { collector, imageLinks });
+  registerImageRoute(app, { collector, identity, imageLinks });
   registerInspectionRoutes(app, { ...requestDeps, profiles });
   await registerFileRoutes(app, files);
   registerProfileRoutes(app, { db, profiles });

@@ -86,6 +86,10 @@ export const errors = {
       'Request from another site',
       'Only pages of this service can send requests that change something. Send it from there.',
     ],
+    image_link_not_valid: [
+      'This image link is not valid',
+      'It has expired, belongs to another user, or is incomplete. Load the listing again for a new one.',
+    ],
     session_not_yours: [
       'The session is not yours',
       'It belongs to another user, or has no owner. Ask an administrator.',
@@ -114,6 +118,11 @@ export const errors = {
       'No such fact',
       'It does not exist or has been deleted. GET /memory/facts lists yours.',
     ],
+    listing_not_found: [
+      'No such listing',
+      'It does not exist or has been deleted. POST /listings/search/browse lists all listings.',
+    ],
+    image_not_found: ['No such image', 'It does not exist or has been deleted.'],
     profile_not_found: [
       'No such profile',
       'GET /profiles lists the available ones.',
@@ -173,6 +182,11 @@ export const errors = {
       'Too many answers at once',
       'Wait for an answer in another session, then send your message again.',
     ],
+    listing_not_embedded: [
+      'Listing not ready for similar search',
+      'The listing has no embedding yet. Try again in a few minutes.',
+      { canRetry: true },
+    ],
     export_running: [
       'Your export is in progress',
       'Wait until it is complete, or cancel it, then try again.',
@@ -228,6 +242,11 @@ export const errors = {
     model_unavailable: [
       'The model does not respond',
       'Your message is kept. Try again with `message.retry` in a minute.',
+      { canRetry: true },
+    ],
+    collector_unavailable: [
+      'Listings are not available',
+      'The collector does not respond, or rejects the assistant. Try again in a minute; if it fails again, ask the operator to read the log.',
       { canRetry: true },
     ],
     sign_in_not_configured: [

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ResolvedUser } from '../access/permissions.ts';
-import { findActiveAuthSessions } from './auth-sessions.ts';
+import { findActiveAuthSessions, findAuthSession } from './auth-sessions.ts';
 import { createCookies } from './cookies.ts';
 import { createSessionResolver } from './current-user.ts';
 import { createIdentityDeps } from './deps.ts';
@@ -41,6 +41,8 @@ export function createIdentity(options: Parameters<typeof createIdentityDeps>[0]
     cookies,
     resolveRequestUser,
     resolve,
+    /** Returns an active auth session by its ID, without a request to the provider. */
+    findSession: (sessionId: string) => findAuthSession(db, sessionId, config),
     findActive: (sessionIds: readonly string[]) => findActiveAuthSessions(db, sessionIds, config),
     tokenRevocation,
     signIn: createSignInService(deps),

@@ -19,6 +19,7 @@ import { Browser, openAssistant, type Statement } from '../helpers/assistant.ts'
 import { createTestServer } from '../helpers/servers.ts';
 import { createDocumentChecker, type OpenApi, listRoutes } from '../helpers/openapi.ts';
 import { createPerson } from '../helpers/people.ts';
+import { listing, startScriptedCollector } from '../helpers/scripted-collector.ts';
 import { SECRET as WEBHOOK_SECRET, send as sendEvent } from '../webhooks/signing.ts';
 import { LEGACY_SESSION, OWNED, type Row, rows, type Visitor, visitors } from './route-table.ts';
 
@@ -39,7 +40,10 @@ const accounts: Record<Exclude<Visitor, 'signedOut'>, object> = {
   admin: createPerson('u-admin', { isAdmin: true }),
 };
 
+const collector = await startScriptedCollector();
+collector.listings = [listing(7)];
 const { db, provider, createInstance } = await openAssistant({
+  COLLECTOR_URL: collector.url,
   IDP_WEBHOOK_SECRET: WEBHOOK_SECRET,
 });
 // User data stays cached: a fetch would return the provider's only user, the last visitor.

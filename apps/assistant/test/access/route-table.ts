@@ -88,6 +88,11 @@ GET /saved-searches/:id                    | svc.tools.use           | 401 403 4
 GET /saved-searches/:id#/saved-searches/w-none | svc.tools.use       | 401 403 404 404 404 |
 PATCH /saved-searches/:id                  | svc.tools.use           | 401 403 403 403 200 | admin
 DELETE /saved-searches/:id                 | svc.tools.use           | 401 403 403 403 200 |
+POST /listings/search/:kind#/listings/search/browse | svc.tools.use | 401 403 200 200 200 |
+POST /listings/batch                       | svc.tools.use           | 401 403 200 200 200 |
+GET /listings/:id#/listings/7              | svc.tools.use           | 401 403 200 200 200 |
+GET /listings/:id/:part#/listings/7/duplicates | svc.tools.use       | 401 403 200 200 200 |
+GET /images/:sha256#/images/0              |                         | 401 403 403 403 403 |
 GET /admin/sessions                        | svc.sessions.read_all   | 401 403 403 403 200 | admin
 GET /admin/users                           | svc.admin.access        | 401 403 403 403 200 | admin
 PATCH /admin/users/:user_id/role           | svc.admin.access        | 401 403 403 403 200 |
@@ -111,6 +116,8 @@ const PAYLOADS: Record<string, object | string> = {
   'PUT /memory/facts/:category/:key': { value: 'Lviv' },
   'POST /saved-searches': { name: 'x', search: { query: 'x' } },
   'PATCH /saved-searches/:id': { paused: true },
+  'POST /listings/search/:kind': {},
+  'POST /listings/batch': { ids: [7] },
   'PATCH /admin/users/:user_id/role': { role: 'admin' },
   'PATCH /admin/profiles/:profile_id/availability': { is_admin_only: true },
   'POST /webhooks/idp': { event: 'user.blocked' },
