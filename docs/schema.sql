@@ -659,6 +659,18 @@ CREATE INDEX user_auth_sessions_created_at ON public.user_auth_sessions USING bt
 CREATE INDEX user_auth_sessions_provider_session_id ON public.user_auth_sessions USING btree (provider_session_id) WHERE (provider_session_id IS NOT NULL);
 CREATE INDEX user_auth_sessions_user_id ON public.user_auth_sessions USING btree (user_id);
 
+create table user_settings (
+  user_id text not null,
+  language text,
+  theme text not null default 'auto'::text,
+  single_letter_keys boolean not null default true,
+  currency text,
+  updated_at timestamp with time zone not null default now(),
+  CHECK ((language = ANY (ARRAY['uk'::text, 'ru'::text, 'en'::text]))),
+  CHECK ((theme = ANY (ARRAY['light'::text, 'dark'::text, 'auto'::text]))),
+  PRIMARY KEY (user_id)
+);
+
 create table webhook_events (
   id bigint not null generated always as identity,
   received_at timestamp with time zone not null default now(),

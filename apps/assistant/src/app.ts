@@ -49,6 +49,7 @@ import { processSavedSearches } from './saved-searches/digests.ts';
 import { createDigestMetrics } from './saved-searches/metrics.ts';
 import { registerSavedSearchRoutes } from './saved-searches/routes.ts';
 import { createSavedSearchService } from './saved-searches/saved-searches.ts';
+import { registerSettingsRoutes } from './settings/settings.ts';
 import { createSessionService } from './conversations/sessions.ts';
 import { registerSessionRoutes } from './conversations/routes.ts';
 import { isSocketHandshake, registerSocketRoutes } from './conversations/socket-routes.ts';
@@ -67,6 +68,7 @@ const TAGS = [
   { name: 'listings', description: 'Listings of the collector, and their images.' },
   { name: 'saved searches', description: 'Searches that report new listings.' },
   { name: 'memory', description: 'Facts that the assistant remembers about a user.' },
+  { name: 'settings', description: 'Settings of the user for clients.' },
   { name: 'profiles', description: 'The agents of conversations.' },
   { name: 'admin', description: 'Endpoints for administrators.' },
   { name: 'webhooks', description: 'Events of the identity provider.' },
@@ -189,6 +191,7 @@ export async function createApp({
   const imageLinks = createImageLinks(config);
   registerListingRoutes(app, { collector, imageLinks });
   registerImageRoute(app, { collector, identity, imageLinks });
+  registerSettingsRoutes(app, db);
   registerInspectionRoutes(app, { ...requestDeps, profiles });
   await registerFileRoutes(app, files);
   registerProfileRoutes(app, { db, profiles });

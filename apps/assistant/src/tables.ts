@@ -19,6 +19,8 @@ export type IncompleteTurnStatus = 'cancelled' | 'failed' | 'cut';
 /** Sign-in request of a terminal, which listens on `port` of 127.0.0.1. RFC 7636 §4.3, RFC 8252 §7.3. */
 export type TerminalRequest = { port: number; state: string; code_challenge: string };
 
+type Theme = 'light' | 'dark' | 'auto';
+
 export type TurnStatus = 'running' | 'completed' | IncompleteTurnStatus;
 
 /** Tables of the assistant. Specification 000, Resources and their fields; Contract 3, Tables. */
@@ -219,6 +221,16 @@ export type Tables = {
     listing: NullableJson;
     found_at: DefaultedTimestamp;
     told_at: Date | null;
+  };
+  user_settings: {
+    user_id: string;
+    /** Null if the browser decides. */
+    language: 'uk' | 'ru' | 'en' | null;
+    theme: ColumnType<Theme, Theme | undefined, Theme>;
+    single_letter_keys: ColumnType<boolean, boolean | undefined, boolean>;
+    /** Null if prices are shown in their own currency. */
+    currency: string | null;
+    updated_at: DefaultedTimestamp;
   };
   collector_feed: {
     id: Generated<boolean>;

@@ -10,6 +10,7 @@ import { listFactsOfUser } from '../memory/facts.ts';
 import { findSummary } from '../memory/memory.ts';
 import type { Position } from '../pages.ts';
 import { listHits, listSavedSearches } from '../saved-searches/saved-searches.ts';
+import { findSettings } from '../settings/settings.ts';
 import type { Tables } from '../tables.ts';
 
 const PAGE_ROWS = 200;
@@ -49,6 +50,7 @@ export async function exportOwnData(
     exported_at: now.toISOString(),
     user,
     sign_ins: signIns,
+    settings: await findSettings(db, userId),
     memory: generateObject({
       summary: summary ?? null,
       facts: generateList('id', (after?: string) => listFactsOfUser(db, { userId, after, limit })),

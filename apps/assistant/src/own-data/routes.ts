@@ -9,6 +9,7 @@ import { limitPerUser, limitTransfers } from '../limits.ts';
 import { deleteMemory, lockMemory } from '../memory/facts.ts';
 import { deleteSavedSearches } from '../saved-searches/saved-searches.ts';
 import { nullable, timestamp } from '../schema.ts';
+import { deleteSettings } from '../settings/settings.ts';
 import { deleteSessionsOfUser } from '../conversations/session-rows.ts';
 import type { Tables } from '../tables.ts';
 import { exportOwnData } from './export.ts';
@@ -25,6 +26,7 @@ const exportSchema = Type.Object(
     exported_at: timestamp(),
     user: rowSchema,
     sign_ins: Type.Array(rowSchema),
+    settings: rowSchema,
     memory: Type.Object({ summary: nullable(rowSchema), facts: Type.Array(rowSchema) }),
     sessions: Type.Array(rowSchema, {
       description: 'Sessions with their messages, steps and files.',
@@ -40,6 +42,7 @@ const exportSchema = Type.Object(
         exported_at: '2026-03-04T17:42:10.000Z',
         user: { id: 'u-1', email: 'olena@example.test' },
         sign_ins: [],
+        settings: { language: 'uk', theme: 'auto', single_letter_keys: true, currency: null },
         memory: { summary: null, facts: [] },
         sessions: [],
         saved_searches: [],
@@ -69,7 +72,7 @@ export function registerOwnDataRoutes(
         tags,
         summary: 'Exports all data of the user',
         description:
-          'A JSON document with the account, its sign-ins without their secrets, memory, sessions with messages, summaries, steps and files, saved searches with the listings that they found, and the lines of the audit trail about the user.',
+          'A JSON document with the account, its sign-ins without their secrets, settings, memory, sessions with messages, summaries, steps and files, saved searches with the listings that they found, and the lines of the audit trail about the user.',
         response: {
           200: {
             description: 'The document, as an attachment.',
@@ -98,9 +101,10 @@ export function registerOwnDataRoutes(
       config: { access: 'signed-in', errors: ['unavailable'] },
       schema: {
         tags,
-        summary: 'Deletes the conversations, files, memory and saved searches of the user',
+        summary:
+          'Deletes the conversations, files, memory, saved searches and settings of the user',
         description:
-          'Deletes sessions with messages, summaries, steps and files, saved searches, facts and summary. The account and its sign-ins stay. The deletion cannot be undone: export the data first.',
+          'Deletes sessions with messages, summaries, steps and files, saved searches, facts, summary and settings. The account and its sign-ins stay. The deletion cannot be undone: export the data first.',
         response: {
           200: Type.Object(
             {
@@ -110,12 +114,16 @@ export function registerOwnDataRoutes(
                 saved_searches: Type.Integer(),
                 facts: Type.Integer(),
                 summaries: Type.Integer(),
+                settings: Type.Integer(),
               }),
             },
             {
               description: 'The data is deleted.',
               examples: [
-                { ok: true, deleted: { sessions: 12, saved_searches: 2, facts: 7, summaries: 1 } },
+                {
+                  ok: true,
+                  deleted: { sessions: 12, saved_searches: 2, facts: 7, summaries: 1, settings: 1 },
+                },
               ],
             },
           ),
@@ -129,7 +137,7 @@ export function registerOwnDataRoutes(
   );
 }
 
-/** Deletes the sessions, saved searches and memory of a user, which aborts answers in progress. */
+/** Deletes the sessions, saved searches, memory and settings of a user, which aborts answers in progress. */
 function deleteOwnData(db: Kysely<Tables>, userId: string) {
   const deleteAll = async (trx: Transaction<Tables>) => {
     await lockMemory(trx, userId);
@@ -139,6 +147,7 @@ function deleteOwnData(db: Kysely<Tables>, userId: string) {
       sessions,
       saved_searches: savedSearches,
       ...(await deleteMemory(trx, userId)),
+      settings: await deleteSettings(trx, userId),
     };
     // Empty deletions are not recorded, because repeated requests could flood the trail.
     if (Object.values(details).some((count) => count > 0)) {

@@ -101,6 +101,7 @@ const TABLES = [
   'saved_searches',
   'memory_facts',
   'memory_summaries',
+  'user_settings',
   'webhook_events',
 ];
 const forEachTable = (build: (table: string) => string, separator: string) =>

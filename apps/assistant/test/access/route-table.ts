@@ -102,6 +102,8 @@ GET /admin/webhooks                        | svc.admin.access        | 401 403 4
 GET /admin/memory                          | svc.memory.read_all     | 401 403 403 200 200 | holder admin
 GET /me/export                             |                         | 401 200 200 200 200 | owner
 DELETE /me/data                            |                         | 401 200 200 200 200 |
+GET /me/settings                           |                         | 401 200 200 200 200 |
+PATCH /me/settings                         |                         | 401 200 200 200 200 |
 GET /profiles                              | svc.profiles.use        | 401 403 200 200 200 |
 GET /admin/profiles                        | svc.profiles.manage     | 401 403 403 200 200 |
 PATCH /admin/profiles/:profile_id/availability | svc.profiles.manage | 401 403 403 200 200 |
@@ -118,6 +120,7 @@ const PAYLOADS: Record<string, object | string> = {
   'PATCH /saved-searches/:id': { paused: true },
   'POST /listings/search/:kind': {},
   'POST /listings/batch': { ids: [7] },
+  'PATCH /me/settings': { theme: 'dark' },
   'PATCH /admin/users/:user_id/role': { role: 'admin' },
   'PATCH /admin/profiles/:profile_id/availability': { is_admin_only: true },
   'POST /webhooks/idp': { event: 'user.blocked' },

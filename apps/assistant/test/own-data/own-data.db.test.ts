@@ -47,6 +47,7 @@ async function addRows(userId: string, mark: string, count: number): Promise<voi
     .values({ user_id: userId, category: 'wishes', key: 'city', value: mark })
     .execute();
   await db.insertInto('memory_summaries').values({ user_id: userId, summary: mark }).execute();
+  await db.insertInto('user_settings').values({ user_id: userId, currency: 'UAH' }).execute();
   const turn = { session_id, user_id: userId, question_id: 'q', status: 'completed' } as const;
   const now = new Date();
   const { id: turn_id } = await db
@@ -82,6 +83,7 @@ async function countRows(): Promise<Record<string, number>> {
     'session_files',
     'memory_facts',
     'memory_summaries',
+    'user_settings',
     'saved_searches',
     'saved_search_hits',
   ] as const;
@@ -139,6 +141,7 @@ test('An export has all data of the user once and no other data, under concurren
   const document = JSON.parse(body);
   assert.equal(document.user.id, 'u-olena');
   assert.equal(document.sign_ins.length, 1);
+  assert.equal(document.settings.currency, 'UAH');
   assert.equal(document.memory.summary.summary, 'olena-said');
   for (const [rows, name] of [
     [document.memory.facts, 'key'],
@@ -174,7 +177,13 @@ test('A deletion removes all data of the user and keeps the sign-in and other us
   const response = await olena.request('DELETE', '/me/data');
   assert.deepEqual(response.json(), {
     ok: true,
-    deleted: { sessions: ROW_COUNT, saved_searches: 1, facts: ROW_COUNT, summaries: 1 },
+    deleted: {
+      sessions: ROW_COUNT,
+      saved_searches: 1,
+      facts: ROW_COUNT,
+      summaries: 1,
+      settings: 1,
+    },
   });
   assert.deepEqual(await countRows(), othersCounts);
   assert.equal((await olena.get('/auth/me')).statusCode, 200);
@@ -182,7 +191,7 @@ test('A deletion removes all data of the user and keeps the sign-in and other us
   const lateFact = { category: 'wishes', key: 'city', value: 'x', sourceSessionId: 'u-olena-0' };
   const lateWrite = createMemoryService({ db }).putFact(createUser('u-olena'), lateFact);
   await assert.rejects(lateWrite, { code: 'session_not_found' });
-  const emptyCounts = { sessions: 0, saved_searches: 0, facts: 0, summaries: 0 };
+  const emptyCounts = { sessions: 0, saved_searches: 0, facts: 0, summaries: 0, settings: 0 };
   assert.deepEqual((await olena.request('DELETE', '/me/data')).json().deleted, emptyCounts);
   const { audit, ...remainingData } = (await olena.get('/me/export')).json();
   assert.deepEqual([remainingData.sessions, remainingData.memory.facts], [[], []]);
@@ -222,6 +231,32 @@ test('A deletion ends an answer in progress at every process', async (t) => {
     );
   }
   assert.deepEqual(await countRows(), othersCounts);
+});
+
+test('Settings have defaults, are changed one by one, and belong to one user', async () => {
+  const maria = await stage.signInUser(app, createPerson('u-maria'));
+  const defaults = { language: null, theme: 'auto', single_letter_keys: true, currency: null };
+  assert.deepEqual((await maria.get('/me/settings')).json(), defaults);
+  const changeSettings = (payload: object) => maria.request('PATCH', '/me/settings', { payload });
+  const changes = { language: 'uk', currency: 'USD', single_letter_keys: false };
+  assert.deepEqual((await changeSettings(changes)).json(), { ...defaults, ...changes });
+  const settings = { ...defaults, ...changes, language: null, theme: 'dark' };
+  const response = await changeSettings({ language: null, theme: 'dark' });
+  assert.deepEqual(response.json(), settings);
+  for (const [invalidChanges, path] of [
+    [{}, 'body'],
+    [{ font: 'large' }, 'body'],
+    [{ language: 'pl' }, 'body/language'],
+    [{ theme: null }, 'body/theme'],
+    [{ single_letter_keys: 'no' }, 'body/single_letter_keys'],
+    [{ currency: 'usd' }, 'body/currency'],
+  ] as const) {
+    const rejection = await changeSettings(invalidChanges);
+    assert.equal(rejection.statusCode, 422, rejection.body);
+    assert.equal(rejection.json().errors[0].path, path);
+  }
+  assert.deepEqual((await maria.get('/me/settings')).json(), settings);
+  assert.deepEqual((await taras.get('/me/settings')).json(), { ...defaults, currency: 'UAH' });
 });
 
 /**
