@@ -50,6 +50,63 @@ create table audit_log (
 CREATE INDEX audit_log_created_at ON public.audit_log USING btree (created_at);
 CREATE INDEX audit_log_user_id ON public.audit_log USING btree (user_id, id);
 
+create table board_comments (
+  id text not null default (gen_random_uuid())::text,
+  board_id text not null,
+  listing_id bigint not null,
+  user_id text not null,
+  text text not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  FOREIGN KEY (board_id, listing_id) REFERENCES board_items(board_id, listing_id) ON DELETE CASCADE,
+  PRIMARY KEY (id)
+);
+CREATE INDEX board_comments_item ON public.board_comments USING btree (board_id, listing_id, created_at);
+CREATE INDEX board_comments_user ON public.board_comments USING btree (user_id);
+
+create table board_items (
+  board_id text not null,
+  listing_id bigint not null,
+  position integer not null,
+  status text,
+  note text,
+  added_at timestamp with time zone not null default now(),
+  FOREIGN KEY (board_id) REFERENCES boards(id) ON DELETE CASCADE,
+  PRIMARY KEY (board_id, listing_id)
+);
+
+create table board_members (
+  board_id text not null,
+  user_id text not null,
+  role text not null,
+  added_at timestamp with time zone not null default now(),
+  CHECK ((role = ANY (ARRAY['owner'::text, 'editor'::text, 'viewer'::text]))),
+  FOREIGN KEY (board_id) REFERENCES boards(id) ON DELETE CASCADE,
+  PRIMARY KEY (board_id, user_id)
+);
+CREATE UNIQUE INDEX board_members_owner ON public.board_members USING btree (board_id) WHERE (role = 'owner'::text);
+CREATE INDEX board_members_user ON public.board_members USING btree (user_id);
+
+create table board_verdicts (
+  board_id text not null,
+  listing_id bigint not null,
+  user_id text not null,
+  verdict text not null,
+  decided_at timestamp with time zone not null default now(),
+  CHECK ((verdict = ANY (ARRAY['yes'::text, 'maybe'::text, 'no'::text]))),
+  FOREIGN KEY (board_id, listing_id) REFERENCES board_items(board_id, listing_id) ON DELETE CASCADE,
+  FOREIGN KEY (board_id, user_id) REFERENCES board_members(board_id, user_id) ON DELETE CASCADE,
+  PRIMARY KEY (board_id, listing_id, user_id)
+);
+CREATE INDEX board_verdicts_member ON public.board_verdicts USING btree (board_id, user_id);
+
+create table boards (
+  id text not null default (gen_random_uuid())::text,
+  name text not null,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  PRIMARY KEY (id)
+);
+
 create table chat_turn_events (
   turn_id text not null,
   last_seq integer not null,
@@ -331,6 +388,22 @@ create table listing_index (
 );
 CREATE INDEX listing_index_search ON public.listing_index USING gin (words, stems, listing_index_terms(id, is_live, deal_type, city_key, district_key, property_type, source_slug, price, area_total, rooms, place_path)) WITH (fastupdate=off);
 CREATE INDEX listing_index_stems_version ON public.listing_index USING btree (stems_version);
+
+create table listing_marks (
+  user_id text not null,
+  listing_id bigint not null,
+  status text,
+  rating integer,
+  note text,
+  tags text[] not null default '{}'::text[],
+  hidden boolean not null default false,
+  seen boolean not null default false,
+  follow_up_on date,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  CHECK (((rating >= 1) AND (rating <= 5))),
+  PRIMARY KEY (user_id, listing_id)
+);
 
 create table listing_payloads (
   source_slug text not null,

@@ -28,6 +28,9 @@ import type { Config } from './config.ts';
 import { createFileService } from './files/files.ts';
 import { registerFileRoutes } from './files/routes.ts';
 import { registerHomeRoute } from './home.ts';
+import { createBoardService } from './boards/boards.ts';
+import { registerBoardRoutes } from './boards/routes.ts';
+import { registerMarkRoutes } from './marks/routes.ts';
 import { createIdentity } from './identity/identity.ts';
 import { createIdentityMetrics } from './identity/metrics.ts';
 import { registerSignInRoutes } from './identity/routes.ts';
@@ -67,6 +70,8 @@ const TAGS = [
   { name: 'sessions', description: 'Conversations, with their messages and files.' },
   { name: 'listings', description: 'Listings of the collector, and their images.' },
   { name: 'saved searches', description: 'Searches that report new listings.' },
+  { name: 'marks', description: "The user's status, rating, note and tags on listings." },
+  { name: 'boards', description: 'Shortlists of listings that users share.' },
   { name: 'memory', description: 'Facts that the assistant remembers about a user.' },
   { name: 'settings', description: 'Settings of the user for clients.' },
   { name: 'profiles', description: 'The agents of conversations.' },
@@ -192,6 +197,8 @@ export async function createApp({
   registerListingRoutes(app, { collector, imageLinks });
   registerImageRoute(app, { collector, identity, imageLinks });
   registerSettingsRoutes(app, db);
+  registerMarkRoutes(app, db);
+  registerBoardRoutes(app, createBoardService({ db }));
   registerInspectionRoutes(app, { ...requestDeps, profiles });
   await registerFileRoutes(app, files);
   registerProfileRoutes(app, { db, profiles });

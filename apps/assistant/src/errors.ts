@@ -94,6 +94,10 @@ export const errors = {
       'The session is not yours',
       'It belongs to another user, or has no owner. Ask an administrator.',
     ],
+    board_role_missing: [
+      'Your role on the board does not permit this',
+      'Ask the owner of the board for another role.',
+    ],
     saved_search_not_yours: [
       'The saved search is not yours',
       'It belongs to another user. GET /saved-searches lists yours.',
@@ -103,6 +107,20 @@ export const errors = {
     backchannel_logout_off: [
       'Back-channel logout is off',
       'It needs the provider’s keys and issuer: set IDP_DISCOVERY=true.',
+    ],
+    board_not_found: [
+      'No such board',
+      'It does not exist, has been deleted, or is not shared with you. GET /boards lists yours.',
+    ],
+    board_item_not_found: [
+      'The listing is not on the board',
+      'It was never added, or has been removed. GET /boards/{id} lists the listings.',
+    ],
+    comment_not_found: ['No such comment', 'It does not exist or has been deleted.'],
+    mark_not_found: ['The listing has no mark', 'GET /marks lists your marks.'],
+    member_not_found: [
+      'Not a member of the board',
+      'The user has left or was never added. GET /boards/{id} lists the members.',
     ],
     session_not_found: [
       'No such session',
@@ -145,6 +163,19 @@ export const errors = {
     memory_full: [
       'The memory is full',
       'Delete a fact that is no longer needed, then send the new fact again.',
+    ],
+    board_full: ['The board is full', 'Remove something from it, then try again.'],
+    board_owner_stays: [
+      'The owner stays a member',
+      'An owner cannot leave, or get another role. Delete the board instead.',
+    ],
+    too_many_boards: [
+      'You have too many boards',
+      'Delete a board that is no longer needed, then try again.',
+    ],
+    too_many_marks: [
+      'You have marked too many listings',
+      'Delete marks that are no longer needed, then try again.',
     ],
     too_many_sessions: [
       'You have too many sessions',

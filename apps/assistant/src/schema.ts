@@ -1,8 +1,10 @@
 import { type TSchema, Type } from 'typebox';
 
 /** Builds the schema of a value or null. */
-export const nullable = <Schema extends TSchema>(schema: Schema) =>
-  Type.Union([schema, Type.Null()]);
+export const nullable = <Schema extends TSchema>(
+  schema: Schema,
+  options: { description?: string } = {},
+) => Type.Union([schema, Type.Null()], options);
 
 /** Builds the schema of an RFC 3339 time. */
 export const timestamp = (description?: string) =>

@@ -20,6 +20,10 @@ export type IncompleteTurnStatus = 'cancelled' | 'failed' | 'cut';
 export type TerminalRequest = { port: number; state: string; code_challenge: string };
 
 type Theme = 'light' | 'dark' | 'auto';
+/** Role of a member of a board: viewers read, decide and comment, editors change items, the owner manages members. */
+export type BoardRole = 'owner' | 'editor' | 'viewer';
+
+export type BoardVerdict = 'yes' | 'maybe' | 'no';
 
 export type TurnStatus = 'running' | 'completed' | IncompleteTurnStatus;
 
@@ -231,6 +235,55 @@ export type Tables = {
     /** Null if prices are shown in their own currency. */
     currency: string | null;
     updated_at: DefaultedTimestamp;
+  };
+  listing_marks: {
+    user_id: string;
+    listing_id: number;
+    status: string | null;
+    rating: number | null;
+    note: string | null;
+    tags: Generated<string[]>;
+    hidden: Generated<boolean>;
+    seen: Generated<boolean>;
+    follow_up_on: ColumnType<string | null, string | null | undefined, string | null>;
+    created_at: DefaultedTimestamp;
+    updated_at: DefaultedTimestamp;
+  };
+  boards: {
+    id: Generated<string>;
+    name: string;
+    created_at: DefaultedTimestamp;
+    updated_at: DefaultedTimestamp;
+  };
+  board_members: {
+    board_id: string;
+    user_id: string;
+    role: BoardRole;
+    added_at: DefaultedTimestamp;
+  };
+  board_items: {
+    board_id: string;
+    listing_id: number;
+    /** Sort key of the item in its board. */
+    position: number;
+    status: string | null;
+    note: string | null;
+    added_at: DefaultedTimestamp;
+  };
+  board_verdicts: {
+    board_id: string;
+    listing_id: number;
+    user_id: string;
+    verdict: BoardVerdict;
+    decided_at: DefaultedTimestamp;
+  };
+  board_comments: {
+    id: Generated<string>;
+    board_id: string;
+    listing_id: number;
+    user_id: string;
+    text: string;
+    created_at: DefaultedTimestamp;
   };
   collector_feed: {
     id: Generated<boolean>;

@@ -1,12 +1,20 @@
 import { Readable } from 'node:stream';
 import type { Kysely } from 'kysely';
 import { listAudit } from '../admin/audit.ts';
+import {
+  type Board,
+  type BoardItem,
+  listBoards,
+  listCommentsOfUser,
+  listItems,
+} from '../boards/boards.ts';
 import { findConversationSummary } from '../conversations/agent/summaries.ts';
 import { listMessages } from '../conversations/messages.ts';
 import { listSessionsOfUser } from '../conversations/session-rows.ts';
 import { listSteps } from '../conversations/steps.ts';
 import { findFile, listFiles } from '../files/files.ts';
 import { listFactsOfUser } from '../memory/facts.ts';
+import { listMarks } from '../marks/marks.ts';
 import { findSummary } from '../memory/memory.ts';
 import type { Position } from '../pages.ts';
 import { listHits, listSavedSearches } from '../saved-searches/saved-searches.ts';
@@ -78,9 +86,33 @@ export async function exportOwnData(
         ),
       }),
     ),
+    marks: generateList('listing_id', (before?: number) =>
+      listMarks(db, { userId, before, limit }),
+    ),
+    boards: generateList(
+      'position',
+      (after?: Position) => listBoards(db, { userId, after, limit }),
+      async ({ position: _position, ...board }) => {
+        const items = await listItems(db, board.id);
+        return { ...board, items: items.map((item) => presentItem(item, board.role, userId)) };
+      },
+    ),
+    board_comments: generateList('id', (after?: string) =>
+      listCommentsOfUser(db, { userId, after, limit }),
+    ),
     audit: generateList('id', (beforeId?: number) => listAudit(db, { userId, beforeId }, limit)),
   });
   return Readable.from(joinChunks(text));
+}
+
+/** Returns an item with the verdict of the user. Only the export of the owner has the status and the note. */
+function presentItem(
+  { listing_id, status, note, added_at, verdicts }: BoardItem,
+  role: Board['role'],
+  userId: string,
+) {
+  const verdict = verdicts.find(({ user_id }) => user_id === userId)?.verdict ?? null;
+  return { listing_id, verdict, ...(role === 'owner' && { status, note, added_at }) };
 }
 
 function generateContents(db: Kysely<Tables>, sessionId: string, scope: { userId: string }) {

@@ -4,8 +4,10 @@ import type { Kysely, Transaction } from 'kysely';
 import { Type } from 'typebox';
 import { getSignedInUser } from '../access/guards.ts';
 import { recordAudit } from '../admin/audit.ts';
+import { deleteBoards } from '../boards/boards.ts';
 import { problem } from '../errors.ts';
 import { limitPerUser, limitTransfers } from '../limits.ts';
+import { deleteMarks } from '../marks/marks.ts';
 import { deleteMemory, lockMemory } from '../memory/facts.ts';
 import { deleteSavedSearches } from '../saved-searches/saved-searches.ts';
 import { nullable, timestamp } from '../schema.ts';
@@ -34,6 +36,11 @@ const exportSchema = Type.Object(
     saved_searches: Type.Array(rowSchema, {
       description: 'Saved searches with the listings that they found.',
     }),
+    marks: Type.Array(rowSchema),
+    boards: Type.Array(rowSchema, {
+      description: 'Boards of the user, and those shared with the user, with their verdicts.',
+    }),
+    board_comments: Type.Array(rowSchema),
     audit: Type.Array(rowSchema),
   },
   {
@@ -46,6 +53,9 @@ const exportSchema = Type.Object(
         memory: { summary: null, facts: [] },
         sessions: [],
         saved_searches: [],
+        marks: [],
+        boards: [],
+        board_comments: [],
         audit: [],
       },
     ],
@@ -72,7 +82,7 @@ export function registerOwnDataRoutes(
         tags,
         summary: 'Exports all data of the user',
         description:
-          'A JSON document with the account, its sign-ins without their secrets, settings, memory, sessions with messages, summaries, steps and files, saved searches with the listings that they found, and the lines of the audit trail about the user.',
+          'A JSON document with the account, its sign-ins without their secrets, settings, memory, sessions with messages, summaries, steps and files, saved searches with the listings that they found, marks, boards, comments, and the lines of the audit trail about the user.',
         response: {
           200: {
             description: 'The document, as an attachment.',
@@ -102,9 +112,9 @@ export function registerOwnDataRoutes(
       schema: {
         tags,
         summary:
-          'Deletes the conversations, files, memory, saved searches and settings of the user',
+          'Deletes the conversations, files, memory, saved searches, marks, boards and settings of the user',
         description:
-          'Deletes sessions with messages, summaries, steps and files, saved searches, facts, summary and settings. The account and its sign-ins stay. The deletion cannot be undone: export the data first.',
+          'Deletes sessions with messages, summaries, steps and files, saved searches, facts, summary, settings, marks, boards of the user for all members, memberships with verdicts, and comments. The account and its sign-ins stay. The deletion cannot be undone: export the data first.',
         response: {
           200: Type.Object(
             {
@@ -115,6 +125,9 @@ export function registerOwnDataRoutes(
                 facts: Type.Integer(),
                 summaries: Type.Integer(),
                 settings: Type.Integer(),
+                marks: Type.Integer(),
+                boards: Type.Integer({ description: 'Deleted and left boards.' }),
+                board_comments: Type.Integer(),
               }),
             },
             {
@@ -122,7 +135,16 @@ export function registerOwnDataRoutes(
               examples: [
                 {
                   ok: true,
-                  deleted: { sessions: 12, saved_searches: 2, facts: 7, summaries: 1, settings: 1 },
+                  deleted: {
+                    sessions: 12,
+                    saved_searches: 2,
+                    facts: 7,
+                    summaries: 1,
+                    settings: 1,
+                    marks: 31,
+                    boards: 1,
+                    board_comments: 0,
+                  },
                 },
               ],
             },
@@ -137,7 +159,7 @@ export function registerOwnDataRoutes(
   );
 }
 
-/** Deletes the sessions, saved searches, memory and settings of a user, which aborts answers in progress. */
+/** Deletes the sessions, saved searches, memory, settings, marks and boards of a user, which aborts answers in progress. */
 function deleteOwnData(db: Kysely<Tables>, userId: string) {
   const deleteAll = async (trx: Transaction<Tables>) => {
     await lockMemory(trx, userId);
@@ -148,6 +170,8 @@ function deleteOwnData(db: Kysely<Tables>, userId: string) {
       saved_searches: savedSearches,
       ...(await deleteMemory(trx, userId)),
       settings: await deleteSettings(trx, userId),
+      marks: await deleteMarks(trx, userId),
+      ...(await deleteBoards(trx, userId)),
     };
     // Empty deletions are not recorded, because repeated requests could flood the trail.
     if (Object.values(details).some((count) => count > 0)) {

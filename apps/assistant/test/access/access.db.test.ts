@@ -87,6 +87,16 @@ for (const [userId, sessionId, mark] of [
 await sql`insert into saved_searches (id, user_id, session_id, name, search, every_minutes)
   values (${OWNED.savedSearchId}, ${OWNED.userId}, ${OWNED.sessionId}, ${OWNER_MARK},
     jsonb_build_object('query', ${OWNER_MARK}::text), 60)`.execute(db);
+const { boardId, commentId, listingId } = OWNED;
+await sql`insert into boards (id, name) values (${boardId}, ${OWNER_MARK})`.execute(db);
+await sql`insert into board_members (board_id, user_id, role)
+  values (${boardId}, ${OWNED.userId}, 'owner')`.execute(db);
+await sql`insert into board_items (board_id, listing_id, position)
+  values (${boardId}, ${listingId}, 1)`.execute(db);
+await sql`insert into board_comments (id, board_id, listing_id, user_id, text)
+  values (${commentId}, ${boardId}, ${listingId}, ${OWNED.userId}, ${OWNER_MARK})`.execute(db);
+await sql`insert into listing_marks (user_id, listing_id, note)
+  values (${OWNED.userId}, ${listingId}, ${OWNER_MARK})`.execute(db);
 await sql`insert into webhook_events (signature, event, user_id, outcome, body_sha256)
   values ('standard', 'user.blocked', ${OWNED.userId}, 'applied', repeat('0', 64))`.execute(db);
 
@@ -99,6 +109,11 @@ const TABLES = [
   'agent_steps',
   'session_files',
   'saved_searches',
+  'listing_marks',
+  'boards',
+  'board_members',
+  'board_items',
+  'board_comments',
   'memory_facts',
   'memory_summaries',
   'user_settings',

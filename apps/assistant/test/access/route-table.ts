@@ -26,6 +26,9 @@ export const OWNED = {
   category: 'home',
   key: 'city',
   savedSearchId: 'w-owner',
+  boardId: 'b-owner',
+  commentId: 'c-owner',
+  listingId: 7,
   /** Placeholder for the public ID of the owner's sign-in. */
   signIn: '-own-sign-in-',
 };
@@ -93,6 +96,22 @@ POST /listings/batch                       | svc.tools.use           | 401 403 2
 GET /listings/:id#/listings/7              | svc.tools.use           | 401 403 200 200 200 |
 GET /listings/:id/:part#/listings/7/duplicates | svc.tools.use       | 401 403 200 200 200 |
 GET /images/:sha256#/images/0              |                         | 401 403 403 403 403 |
+GET /marks                                 | svc.tools.use           | 401 403 200 200 200 |
+PUT /listings/:id/mark                     | svc.tools.use           | 401 403 200 200 200 |
+DELETE /listings/:id/mark                  | svc.tools.use           | 401 403 404 404 404 |
+GET /boards                                | svc.tools.use           | 401 403 200 200 200 |
+POST /boards                               | svc.tools.use           | 401 403 201 201 201 |
+GET /boards/:id                            | svc.tools.use           | 401 403 404 404 200 | admin
+PATCH /boards/:id                          | svc.tools.use           | 401 403 404 404 200 |
+DELETE /boards/:id                         | svc.tools.use           | 401 403 404 404 200 |
+POST /boards/:id/members                   | svc.tools.use           | 401 403 404 404 200 |
+DELETE /boards/:id/members/:user_id        | svc.tools.use           | 401 403 404 404 409 |
+POST /boards/:id/items                     | svc.tools.use           | 401 403 404 404 200 |
+DELETE /boards/:id/items/:listing_id       | svc.tools.use           | 401 403 404 404 200 |
+PUT /boards/:id/items/:listing_id/verdict  | svc.tools.use           | 401 403 404 404 404 |
+GET /boards/:id/items/:listing_id/comments | svc.tools.use           | 401 403 404 404 200 | admin
+POST /boards/:id/items/:listing_id/comments | svc.tools.use          | 401 403 404 404 201 |
+DELETE /boards/:id/items/:listing_id/comments/:comment_id | svc.tools.use | 401 403 404 404 200 |
 GET /admin/sessions                        | svc.sessions.read_all   | 401 403 403 403 200 | admin
 GET /admin/users                           | svc.admin.access        | 401 403 403 403 200 | admin
 PATCH /admin/users/:user_id/role           | svc.admin.access        | 401 403 403 403 200 |
@@ -121,6 +140,13 @@ const PAYLOADS: Record<string, object | string> = {
   'POST /listings/search/:kind': {},
   'POST /listings/batch': { ids: [7] },
   'PATCH /me/settings': { theme: 'dark' },
+  'PUT /listings/:id/mark': { seen: true },
+  'POST /boards': { name: 'x' },
+  'PATCH /boards/:id': { name: 'x' },
+  'POST /boards/:id/members': { user_id: 'u-stranger', role: 'viewer' },
+  'POST /boards/:id/items': { listing_id: OWNED.listingId },
+  'PUT /boards/:id/items/:listing_id/verdict': { verdict: 'yes' },
+  'POST /boards/:id/items/:listing_id/comments': { text: 'x' },
   'PATCH /admin/users/:user_id/role': { role: 'admin' },
   'PATCH /admin/profiles/:profile_id/availability': { is_admin_only: true },
   'POST /webhooks/idp': { event: 'user.blocked' },
@@ -130,6 +156,10 @@ const buildOwnedUrl = (pattern: string) =>
   pattern
     .replace('/auth/sessions/:id', `/auth/sessions/${OWNED.signIn}`)
     .replace('/saved-searches/:id', `/saved-searches/${OWNED.savedSearchId}`)
+    .replace('/boards/:id', `/boards/${OWNED.boardId}`)
+    .replace(':comment_id', OWNED.commentId)
+    .replace(':listing_id', String(OWNED.listingId))
+    .replace('/listings/:id', `/listings/${OWNED.listingId}`)
     .replace(':id', OWNED.sessionId)
     .replace(':name', OWNED.fileName)
     .replace(':category', OWNED.category)

@@ -69,6 +69,35 @@ async function addRows(userId: string, mark: string, count: number): Promise<voi
     .insertInto('saved_search_hits')
     .values({ search_id, listing_id: 7, kind: 'new', old_price: null })
     .execute();
+  await db
+    .insertInto('listing_marks')
+    .values({ user_id: userId, listing_id: 7, note: mark })
+    .execute();
+  const { id: board_id } = await db
+    .insertInto('boards')
+    .values({ name: mark })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  const otherId = userId === 'u-olena' ? 'u-taras' : 'u-maria';
+  for (const [member, role] of [
+    [userId, 'owner'],
+    [otherId, 'viewer'],
+  ] as const) {
+    await db.insertInto('board_members').values({ board_id, user_id: member, role }).execute();
+  }
+  const item = { board_id, listing_id: 7 };
+  await db
+    .insertInto('board_items')
+    .values({ ...item, position: 1, note: mark })
+    .execute();
+  await db
+    .insertInto('board_verdicts')
+    .values({ ...item, user_id: userId, verdict: 'yes' })
+    .execute();
+  await db
+    .insertInto('board_comments')
+    .values({ ...item, user_id: userId, text: mark })
+    .execute();
 }
 
 /** Counts the rows of all tables with user data. */
@@ -86,6 +115,12 @@ async function countRows(): Promise<Record<string, number>> {
     'user_settings',
     'saved_searches',
     'saved_search_hits',
+    'listing_marks',
+    'boards',
+    'board_members',
+    'board_items',
+    'board_verdicts',
+    'board_comments',
   ] as const;
   const counts: Record<string, number> = {};
   for (const table of tables) {
@@ -150,6 +185,13 @@ test('An export has all data of the user once and no other data, under concurren
     const names = rows.map((row: Record<string, string>) => row[name]);
     assert.deepEqual([names.length, new Set(names).size], [ROW_COUNT, ROW_COUNT], name);
   }
+  assert.deepEqual(
+    [document.marks, document.boards, document.board_comments].map((rows) => rows.length),
+    [1, 1, 1],
+  );
+  assert.partialDeepStrictEqual(document.boards[0].items, [
+    { listing_id: 7, verdict: 'yes', note: 'olena-said' },
+  ]);
   const count = (name: string) =>
     document.sessions.reduce(
       (sum: number, session: Record<string, unknown[]>) => sum + (session[name] ?? []).length,
@@ -183,6 +225,9 @@ test('A deletion removes all data of the user and keeps the sign-in and other us
       facts: ROW_COUNT,
       summaries: 1,
       settings: 1,
+      marks: 1,
+      boards: 1,
+      board_comments: 1,
     },
   });
   assert.deepEqual(await countRows(), othersCounts);
@@ -191,7 +236,16 @@ test('A deletion removes all data of the user and keeps the sign-in and other us
   const lateFact = { category: 'wishes', key: 'city', value: 'x', sourceSessionId: 'u-olena-0' };
   const lateWrite = createMemoryService({ db }).putFact(createUser('u-olena'), lateFact);
   await assert.rejects(lateWrite, { code: 'session_not_found' });
-  const emptyCounts = { sessions: 0, saved_searches: 0, facts: 0, summaries: 0, settings: 0 };
+  const emptyCounts = {
+    sessions: 0,
+    saved_searches: 0,
+    facts: 0,
+    summaries: 0,
+    settings: 0,
+    marks: 0,
+    boards: 0,
+    board_comments: 0,
+  };
   assert.deepEqual((await olena.request('DELETE', '/me/data')).json().deleted, emptyCounts);
   const { audit, ...remainingData } = (await olena.get('/me/export')).json();
   assert.deepEqual([remainingData.sessions, remainingData.memory.facts], [[], []]);
