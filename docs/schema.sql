@@ -165,6 +165,7 @@ create table conversation_messages (
 CREATE UNIQUE INDEX conversation_messages_client ON public.conversation_messages USING btree (session_id, client_message_id) WHERE (client_message_id IS NOT NULL);
 CREATE INDEX conversation_messages_session ON public.conversation_messages USING btree (session_id, COALESCE(created_at, '-infinity'::timestamp with time zone), "position");
 CREATE INDEX conversation_messages_turn ON public.conversation_messages USING btree (turn_id) WHERE (turn_id IS NOT NULL);
+CREATE INDEX conversation_messages_words ON public.conversation_messages USING gin (text_words(content));
 
 create table conversation_sessions (
   id text not null default (gen_random_uuid())::text,

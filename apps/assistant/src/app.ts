@@ -47,6 +47,7 @@ import { registerMemoryRoutes } from './memory/routes.ts';
 import { registerOwnDataRoutes } from './own-data/routes.ts';
 import { openProfiles, SHIPPED_PROFILES, watchProfiles } from './profiles/profiles.ts';
 import { registerProfileRoutes } from './profiles/routes.ts';
+import { registerConversationSearchRoute } from './conversations/search.ts';
 import { registerInspectionRoutes } from './conversations/inspection.ts';
 import { processSavedSearches } from './saved-searches/digests.ts';
 import { createDigestMetrics } from './saved-searches/metrics.ts';
@@ -192,6 +193,7 @@ export async function createApp({
     log,
   });
   registerSessionRoutes(app, sessions);
+  registerConversationSearchRoute(app, db);
   registerSavedSearchRoutes(app, createSavedSearchService({ db, sessions }));
   const imageLinks = createImageLinks(config);
   registerListingRoutes(app, { collector, imageLinks });

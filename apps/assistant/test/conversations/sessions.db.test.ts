@@ -74,6 +74,72 @@ test('A session has the members of the specification, in the list and alone', as
   assert.deepEqual((await owner.get('/sessions/own')).json(), { ...summary, messages: [] });
 });
 
+test('A search finds names and messages of own sessions by the beginnings of words', async () => {
+  await addSessions(
+    db,
+    { id: 'named', user_id: 'u-owner', name: 'Квартира біля парку', created_at: '2026-03-01Z' },
+    { id: 'others', user_id: 'u-stranger', name: 'Парк' },
+    { id: 'old', user_id: 'u-owner', name: null },
+  );
+  await addMessages(db, 'others', 'парк');
+  await addMessages(db, 'legacy', 'парк');
+  const long = `${'дуже довгий вступ '.repeat(20)}<b>Парку</b> & ще${' кінець'.repeat(50)}`;
+  await addMessages(db, 'own', 'У ПАРКУ гарно', long, 'Спарка', "П'ять кімнат", 'Жёлтый дом');
+  await sql`insert into conversation_messages (session_id, role, content, created_at)
+    values ('old', 'user', 'старий парк', null), ('old', 'user', null, null)`.execute(db);
+
+  const search = async (q: string) =>
+    (await owner.get(`/me/search?q=${encodeURIComponent(q)}`)).json();
+  const hits = await search('парк');
+  assert.deepEqual(
+    hits.map(({ session_id }: { session_id: string }) => session_id),
+    ['own', 'own', 'named', 'old'],
+  );
+  const [longHit, shortHit, nameHit, oldHit] = hits;
+  assert.match(longHit.highlight, /^….* &#60;b&#62;<mark>Парку<\/mark>&#60;\/b&#62; &#38; ще.*…$/);
+  assert.ok(longHit.highlight.length < 320);
+  assert.partialDeepStrictEqual(shortHit, {
+    session_name: 'Перша',
+    role: 'user',
+    highlight: 'У <mark>ПАРКУ</mark> гарно',
+  });
+  assert.deepEqual(nameHit, {
+    session_id: 'named',
+    session_name: 'Квартира біля парку',
+    message_id: null,
+    role: null,
+    created_at: '2026-03-01T00:00:00.000Z',
+    highlight: 'Квартира біля <mark>парку</mark>',
+  });
+  assert.equal(oldHit.created_at, null);
+  for (const [q, expected] of [
+    ['парку КВАРТ', 1],
+    ['парку будинок', 0],
+    ['пʼять', 1],
+    ['п’ять кімнат', 1],
+    ['желт', 1],
+    ["'); drop table conversation_messages; --", 0],
+  ] as const) {
+    assert.equal((await search(q)).length, expected, q);
+  }
+  const rows = (await pages(owner, '/me/search?q=%D0%BF%D0%B0%D1%80%D0%BA&limit=1')).flatMap(
+    (page) => page.json(),
+  );
+  assert.deepEqual(rows, hits);
+  assert.deepEqual((await holder.get('/me/search?q=парк')).json(), []);
+  assert.deepEqual((await admin.get('/me/search?q=парк')).json(), []);
+  for (const query of [
+    '',
+    '?q=',
+    '?q=%21%3F',
+    '?q=%00',
+    `?q=${'a'.repeat(201)}`,
+    '?q=a&cursor=x',
+  ]) {
+    assert.equal((await owner.get(`/me/search${query}`)).statusCode, 422, query);
+  }
+});
+
 const changeSession = (payload: object) => owner.request('PATCH', '/sessions/own', { payload });
 
 test('A change returns the changed session', async () => {
