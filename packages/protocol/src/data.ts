@@ -87,6 +87,20 @@ export const messageSchema = Type.Object(
           'True for a message that does not answer another message, such as the digest of a saved search.',
       }),
     ),
+    finds: Type.Optional(
+      Type.Array(
+        Type.Object({
+          listing_id: Type.Integer(),
+          reason: Type.String({
+            description: '`new` or `cheaper`. Later versions may add reasons.',
+          }),
+        }),
+        {
+          description:
+            'Listings that the digest of a saved search shows. Absent from other messages.',
+        },
+      ),
+    ),
     problem: Type.Optional(
       Type.Unknown({ description: 'Error of a failed answer, as a problem.' }),
     ),

@@ -10,6 +10,7 @@ import {
 } from '@oselya/protocol';
 import { Type } from 'typebox';
 import { storableText, userIdSchema } from '../schema.ts';
+import { readFinds } from './finds.ts';
 import type { Message } from './messages.ts';
 import type { SessionSummary } from './session-rows.ts';
 
@@ -85,7 +86,7 @@ export function presentSession(session: SessionSummary): SessionBody {
 }
 
 /** Converts a message to its API form, which omits optional members without a value. */
-export function presentMessage({ created_at, unasked, ...message }: Message): MessageBody {
+export function presentMessage({ created_at, unasked, kept, ...message }: Message): MessageBody {
   const { id, role, content, tool_calls, status, problem, client_message_id } = message;
   return {
     id,
@@ -95,6 +96,7 @@ export function presentMessage({ created_at, unasked, ...message }: Message): Me
     created_at: created_at?.toISOString() ?? null,
     ...(status !== null && { status }),
     ...(unasked && { unasked }),
+    ...(kept !== null && { finds: readFinds(kept) }),
     ...(problem !== null && { problem }),
     ...(client_message_id !== null && { client_message_id }),
   };

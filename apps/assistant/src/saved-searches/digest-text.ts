@@ -1,4 +1,5 @@
 import { formatListingId, formatNumber, formatPrice } from '@oselya/kit';
+import { writeFinds } from '../conversations/finds.ts';
 import type { UnaskedMessage } from '../conversations/unasked-message.ts';
 import type { Listing } from '../collector/client.ts';
 import { shortenText } from '../text.ts';
@@ -59,19 +60,17 @@ export function composeDigest({
     countHits('new') > 0 && phrases.formatNewCount(countHits('new')),
     countHits('cheaper') > 0 && phrases.formatCheaperCount(countHits('cheaper')),
   ];
-  const listIds = (kind: ReportedHit['kind']) =>
-    shownHits.filter((hit) => hit.kind === kind).map(({ listing }) => listing.listing_id);
+  const finds = shownHits.map(({ kind, listing }) => ({
+    listing_id: listing.listing_id,
+    reason: kind,
+  }));
   return {
     content: [
       `${phrases.formatHeading(toSingleLine(name))}: ${counts.filter(Boolean).join(', ')}`,
       ...shownHits.map((hit, index) => formatHit(hit, index + 1, phrases)),
       ...(hiddenCount > 0 ? [phrases.formatHiddenCount(hiddenCount)] : []),
     ].join('\n\n'),
-    kept: JSON.stringify({
-      new_listing_ids: listIds('new'),
-      cheaper_listing_ids: listIds('cheaper'),
-      ...(hiddenCount > 0 && { more: hiddenCount }),
-    }),
+    kept: writeFinds(finds, hiddenCount),
   };
 }
 

@@ -1,4 +1,4 @@
-import { createPageQuery, type Server, paginate } from '@oselya/kit';
+import { createCursorCodec, createPageQuery, paginate, type Server } from '@oselya/kit';
 import { type Static, Type } from 'typebox';
 import { getSignedInUser } from '../access/guards.ts';
 import { type Position, positionCursors } from '../pages.ts';
@@ -7,6 +7,7 @@ import { DEFAULT_EVERY_MINUTES, type SavedSearch, type SavedSearches } from './s
 import { searchSchema } from './search.ts';
 
 const PAGE_LIMITS = { limit: 20, maxLimit: 100 };
+const FINDS_PAGE_LIMITS = { limit: 100, maxLimit: 1000 };
 
 const savedSearchExample = {
   id: '5f7c1f0e-4a3c-4a57-9a0e-6d0f6b1d3c22',
@@ -99,6 +100,32 @@ const savedSearchChanges = Type.Object(
   { additionalProperties: false, minProperties: 1, examples: [{ paused: true }] },
 );
 
+const { MAX_SAFE_INTEGER } = Number;
+const findCursors = createCursorCodec(
+  Type.Tuple([
+    Type.Integer({ minimum: 0, maximum: MAX_SAFE_INTEGER }),
+    Type.Integer({ minimum: 1, maximum: MAX_SAFE_INTEGER }),
+  ]),
+);
+
+const findSchema = Type.Object({
+  listing_id: Type.Integer(),
+  reason: Type.Enum(['new', 'cheaper']),
+  old_price: nullable(
+    Type.Number({ description: 'The price before, in the currency of the listing.' }),
+  ),
+  found_at: timestamp(),
+  told_at: nullable(timestamp('Time of the digest with the listing; null while it waits.')),
+});
+
+const findExample = {
+  listing_id: 4211,
+  reason: 'cheaper' as const,
+  old_price: 15_000,
+  found_at: '2026-03-04T17:40:00.000Z',
+  told_at: '2026-03-04T17:42:10.000Z',
+};
+
 function presentSearch({
   user_id: _userId,
   ...savedSearch
@@ -165,6 +192,40 @@ export function registerSavedSearchRoutes(app: Server, savedSearches: SavedSearc
     async (request, reply) => {
       const savedSearch = await savedSearches.create(getSignedInUser(request), request.body);
       return reply.status(201).send(presentSearch(savedSearch));
+    },
+  );
+
+  app.get(
+    '/saved-searches/:id/finds',
+    {
+      config: { access, errors: lookupErrors },
+      schema: {
+        tags,
+        summary: 'The listings that a saved search has found',
+        params: savedSearchParams,
+        querystring: Type.Object(createPageQuery(FINDS_PAGE_LIMITS)),
+        response: {
+          200: Type.Array(findSchema, {
+            description: 'Finds, latest first.',
+            examples: [[findExample]],
+          }),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { limit = FINDS_PAGE_LIMITS.limit, cursor } = request.query;
+      const page = { after: findCursors.read(cursor), limit: limit + 1 };
+      const rows = await savedSearches.listFinds(getSignedInUser(request), request.params.id, page);
+      const getCursor = (row: (typeof rows)[number]) =>
+        findCursors.write([row.found_us, row.listing_id]);
+      return paginate(rows, { limit, getCursor, request, reply }).map(
+        ({ kind, found_us: _foundUs, ...find }) => ({
+          ...find,
+          reason: kind,
+          found_at: find.found_at.toISOString(),
+          told_at: find.told_at?.toISOString() ?? null,
+        }),
+      );
     },
   );
 

@@ -64,6 +64,17 @@ export function createSavedSearchService({
       return savedSearch;
     },
 
+    /** Lists at most `limit` finds of a search, latest first. @throws ProblemError as `find` does */
+    async listFinds(
+      user: User,
+      id: string,
+      page: { after: FindPosition | undefined; limit: number },
+    ) {
+      const savedSearch = await findSavedSearch(db, id, accessScope(user));
+      await recordAccess(db, 'others_data_read', user, savedSearch);
+      return listFinds(db, { searchId: id, ...page });
+    },
+
     /**
      * Saves a search. Without a session, a new one is created for its digests.
      * @throws ProblemError `validation_failed` for an empty range, `session_not_found`, `session_not_yours`,
@@ -236,6 +247,29 @@ export async function listSavedSearches(
     ...savedSearch,
     position: [created_us, savedSearch.id],
   }));
+}
+
+/** Time of a find in microseconds since 1970, and the listing ID. */
+type FindPosition = [foundUs: number, listingId: number];
+
+async function listFinds(
+  db: Kysely<Tables>,
+  { searchId, after, limit }: { searchId: string; after: FindPosition | undefined; limit: number },
+) {
+  const foundUs = sql<number>`(extract(epoch from found_at) * 1000000)::bigint`;
+  let query = db
+    .selectFrom('saved_search_hits')
+    .select(['listing_id', 'kind', 'old_price', 'found_at', 'told_at', foundUs.as('found_us')])
+    .where('search_id', '=', searchId)
+    .orderBy('found_at', 'desc')
+    .orderBy('listing_id', 'desc')
+    .limit(limit);
+  if (after !== undefined) {
+    const [microseconds, listingId] = after;
+    query = query.where(sql<boolean>`(${foundUs}, listing_id) < (
+      ${microseconds}::bigint, ${listingId}::bigint)`);
+  }
+  return query.execute();
 }
 
 /** Lists at most `limit` hits of a search in an access scope, ordered by listing ID. */

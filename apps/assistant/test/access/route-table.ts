@@ -96,6 +96,7 @@ POST /listings/batch                       | svc.tools.use           | 401 403 2
 GET /listings/:id#/listings/7              | svc.tools.use           | 401 403 200 200 200 |
 GET /listings/:id/:part#/listings/7/duplicates | svc.tools.use       | 401 403 200 200 200 |
 GET /images/:sha256#/images/0              |                         | 401 403 403 403 403 |
+GET /saved-searches/:id/finds              | svc.tools.use           | 401 403 403 403 200 |
 GET /me/search#/me/search?q=secret         |                         | 401 200 200 200 200 | owner
 GET /marks                                 | svc.tools.use           | 401 403 200 200 200 |
 PUT /listings/:id/mark                     | svc.tools.use           | 401 403 200 200 200 |

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { METHODS } from 'node:http';
 import { test } from 'node:test';
-import { getRepetitions } from '@oselya/testing';
+import { getRepetitions, startServer } from '@oselya/testing';
 import type { InjectOptions } from 'fastify';
 import fc from 'fast-check';
 import { errors } from '../../src/errors.ts';
@@ -36,11 +36,20 @@ type Operation = {
 /** Share of the full run, which has about 10,000 requests. */
 const RUN_SCALE = getRepetitions({ soak: 1, ci: 0.1 });
 
+const collector = await startServer(({ method, path }) => {
+  if (path.includes('/search/')) {
+    return { body: { items: [], total: { value: 0, relation: 'eq' }, took_ms: 1 } };
+  }
+  const isCreation = method === 'POST' && path.endsWith('/api-keys');
+  return { status: isCreation ? 201 : 200, body: {} };
+});
+
 const { provider, lines, settings, signInUser, findAuthSession, db, createInstance } =
   await openAssistant({
     IDP_WEBHOOK_SECRET: WEBHOOK_SECRET,
     IDP_USER_MAX_AGE_SECONDS: '3600',
     LOGIN_PER_MINUTE: '0',
+    COLLECTOR_URL: collector.url,
   });
 const app = await createInstance();
 const browsers = new Map<string, Browser>();

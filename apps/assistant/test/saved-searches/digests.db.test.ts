@@ -54,6 +54,8 @@ test('A new or cheaper listing is reported once for each search, also over an op
   const [{ sessionId, message } = assert.fail()] = client.arrived;
   assert.deepEqual([sessionId, message.role], [wideSearch.sessionId, 'assistant']);
   assert.match(message.content, /нових: 2[^]*Біля парку[^]*https:\/\/a\.test\/11/);
+  const expectedFinds = [cheapId, expensiveId].map((id) => ({ listing_id: id, reason: 'new' }));
+  assert.deepEqual(message.finds, expectedFinds);
   assert.deepEqual((await listReported(wideSearch.sessionId)).map(sortIds), [
     [expensiveId, cheapId],
   ]);
@@ -63,6 +65,12 @@ test('A new or cheaper listing is reported once for each search, also over an op
   feed.price(expensiveId, 9500);
   await reader.runPass();
   assert.deepEqual(await listReported(cheapSearch.sessionId), [[cheapId], [expensiveId]]);
+  const session = await stage.app.inject({
+    url: `/sessions/${cheapSearch.sessionId}`,
+    cookies: { svc_auth_session: olena.sid },
+  });
+  const reportedFinds = [{ listing_id: expensiveId, reason: 'cheaper' }];
+  assert.deepEqual(session.json().messages.at(-1).finds, reportedFinds);
   assert.match(
     await readLastText(cheapSearch.sessionId),
     /подешевшало: 1[^]*9 500 UAH \(було 14 000 UAH\)/,

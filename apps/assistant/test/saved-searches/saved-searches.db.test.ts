@@ -183,3 +183,29 @@ test('A search with a new session needs svc.profiles.use', async () => {
   const session = await createSession('u-tools');
   assert.equal((await saveSearch(toolUser, { session_id: session.id })).statusCode, 201);
 });
+
+test('The finds of a search are listed in pages, latest first', async () => {
+  const { id } = (await saveSearch(olena)).json();
+  const finds = Array.from({ length: 5 }, (_, index) => ({
+    search_id: id,
+    listing_id: index + 1,
+    kind: index === 4 ? ('cheaper' as const) : ('new' as const),
+    old_price: index === 4 ? 15_000 : null,
+    // Finds of one transaction have the same time.
+    found_at: new Date(Date.UTC(2026, 2, index === 0 ? 5 : 4)),
+    told_at: index === 0 ? new Date(Date.UTC(2026, 2, 6)) : null,
+  }));
+  await db.insertInto('saved_search_hits').values(finds).execute();
+  const responses = await pages(olena, `/saved-searches/${id}/finds?limit=2`);
+  for (const response of responses) checkResponse('GET', '/saved-searches/:id/finds', response);
+  const rows = responses.flatMap((response) => response.json());
+  assert.deepEqual(
+    rows.map(({ listing_id: listingId }) => listingId),
+    [1, 5, 4, 3, 2],
+  );
+  assert.partialDeepStrictEqual(rows[1], { reason: 'cheaper', old_price: 15_000, told_at: null });
+  const path = `/saved-searches/${id}/finds`;
+  assert.equal((await taras.get(path)).json().code, 'saved_search_not_yours');
+  assert.equal((await admin.get(path)).json().length, 5);
+  assert.equal((await olena.get(`${path}?cursor=x`)).statusCode, 422);
+});
