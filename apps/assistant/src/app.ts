@@ -31,6 +31,8 @@ import { registerHomeRoute } from './home.ts';
 import { createBoardService } from './boards/boards.ts';
 import { registerBoardRoutes } from './boards/routes.ts';
 import { registerMarkRoutes } from './marks/routes.ts';
+import { registerCollectorAdminRoutes } from './admin/collector.ts';
+import { registerInventoryRoute } from './admin/inventory.ts';
 import { createIdentity } from './identity/identity.ts';
 import { createIdentityMetrics } from './identity/metrics.ts';
 import { registerSignInRoutes } from './identity/routes.ts';
@@ -211,6 +213,11 @@ export async function createApp({
     metrics,
     tokenRevocation: identity.tokenRevocation,
     sessions,
+  });
+  registerInventoryRoute(app, { db, inventoryFile: config.INVENTORY_FILE });
+  registerCollectorAdminRoutes(app, {
+    db,
+    collector: createCollectorClient({ url, apiKey: config.COLLECTOR_ADMIN_API_KEY }),
   });
   const sockets = createSocketRegistry({
     identity,

@@ -132,6 +132,7 @@ export const configSchema = Type.Object({
   ANSWER_MAX_SECONDS: integer({ default: 300, min: 1, max: 3600 }),
   COLLECTOR_URL: buildServerUrlSchema('http://127.0.0.1:8001', 'collector'),
   COLLECTOR_API_KEY: secret(),
+  COLLECTOR_ADMIN_API_KEY: secret(),
   SAVED_SEARCH_POLL_SECONDS: integer({ default: 20, max: 3600 }),
   INVENTORY_FILE: Type.Optional(Type.String({ minLength: 1 })),
   ANDROID_APP_PACKAGE: Type.String({

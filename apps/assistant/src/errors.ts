@@ -117,6 +117,18 @@ export const errors = {
       'It was never added, or has been removed. GET /boards/{id} lists the listings.',
     ],
     comment_not_found: ['No such comment', 'It does not exist or has been deleted.'],
+    api_key_not_found: [
+      'No such API key',
+      'GET /admin/collector/api-keys lists the keys of the collector.',
+    ],
+    inventory_not_configured: [
+      'There is no inventory here',
+      'The operator must set INVENTORY_FILE to the path of the inventory.',
+    ],
+    raw_not_found: [
+      'No such payload',
+      'It does not exist or has been removed. GET /admin/collector/raw lists the payloads.',
+    ],
     mark_not_found: ['The listing has no mark', 'GET /marks lists your marks.'],
     member_not_found: [
       'Not a member of the board',
@@ -138,7 +150,7 @@ export const errors = {
     ],
     listing_not_found: [
       'No such listing',
-      'It does not exist or has been deleted. POST /listings/search/browse lists all listings.',
+      'It does not exist or has been deleted. POST /listings/browse lists all listings.',
     ],
     image_not_found: ['No such image', 'It does not exist or has been deleted.'],
     profile_not_found: [
@@ -168,6 +180,10 @@ export const errors = {
     board_owner_stays: [
       'The owner stays a member',
       'An owner cannot leave, or get another role. Delete the board instead.',
+    ],
+    not_retryable: [
+      'The payload cannot be retried',
+      'Only failed and invalid payloads whose images are still available can be retried.',
     ],
     too_many_boards: [
       'You have too many boards',
@@ -279,6 +295,10 @@ export const errors = {
       'Listings are not available',
       'The collector does not respond, or rejects the assistant. Try again in a minute; if it fails again, ask the operator to read the log.',
       { canRetry: true },
+    ],
+    collector_denied: [
+      'The collector denied access',
+      'The operator must set COLLECTOR_ADMIN_API_KEY to a key of the collector with the scope `admin`.',
     ],
     sign_in_not_configured: [
       'Sign-in is not configured',

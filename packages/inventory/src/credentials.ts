@@ -87,6 +87,16 @@ export function maskRecord<T extends { id: string; url?: string | undefined }>(r
   };
 }
 
+/** Returns a copy of a finding with a masked record ID and pointer. Its message is masked already. */
+export function maskFinding<T extends { recordId: string | null; pointer: string }>(finding: T): T {
+  const { recordId, pointer } = finding;
+  return {
+    ...finding,
+    recordId: recordId === null ? null : maskId(recordId),
+    pointer: maskCredentials(pointer),
+  };
+}
+
 /** Returns a URL without its user, password and secret parameters. */
 export function removeCredentials(writtenUrl: string): string {
   const url = writtenUrl.trim();

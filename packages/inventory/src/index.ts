@@ -2,7 +2,7 @@ export { keepHeapSmall, runInventory } from './cli.ts';
 export type { InventoryIo } from './command/command.ts';
 export { diffInventories, RepeatedIdError } from './command/diff.ts';
 export type { InventoryDiff, PropertyChange, RecordChange } from './command/diff.ts';
-export { maskRecord } from './credentials.ts';
+export { maskFinding, maskRecord } from './credentials.ts';
 export { RULES } from './finding.ts';
 export type {
   Excerpt,

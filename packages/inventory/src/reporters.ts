@@ -1,7 +1,7 @@
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { styleText } from 'node:util';
-import { maskCredentials, maskId } from './credentials.ts';
+import { maskCredentials, maskFinding } from './credentials.ts';
 import { type Excerpt, type Finding, getRulePage, type Position, RULES } from './finding.ts';
 import { escapeInvisible, formatCount, formatJson, quoteId, shorten } from './text.ts';
 
@@ -112,9 +112,7 @@ function createJsonReporter(): Reporter {
   return {
     formatStart: () => '{"findings":[',
     formatFinding({ excerpt: _excerpt, ...finding }) {
-      const recordId = finding.recordId === null ? null : maskId(finding.recordId);
-      const maskedFinding = { ...finding, recordId, pointer: maskCredentials(finding.pointer) };
-      const text = `${separator}\n${formatJson(maskedFinding)}`;
+      const text = `${separator}\n${formatJson(maskFinding(finding))}`;
       separator = ',';
       return text;
     },

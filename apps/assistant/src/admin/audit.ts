@@ -25,6 +25,8 @@ export const auditActions = [
   'own_data_exported',
   'own_data_deleted',
   'profile_availability_asked',
+  'collector_read',
+  'collector_changed',
 ] as const;
 
 export type AuditAction = (typeof auditActions)[number];

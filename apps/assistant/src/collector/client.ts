@@ -32,8 +32,8 @@ export type ListingPage = {
   total: { value: number; relation: 'eq' | 'gte' } | undefined;
 };
 
-/** Maximum time until a response to `fetch` begins. */
-const RESPONSE_TIMEOUT_MS = 20_000;
+/** Maximum time until a response to `fetch` begins. The collector ends a retry of many payloads after 50 s. */
+const RESPONSE_TIMEOUT_MS = 60_000;
 
 /** The client of the collector API. Except for `fetch`, every failed request throws a `CollectorError`. */
 export type CollectorClient = ReturnType<typeof createMethods> & {
@@ -65,20 +65,24 @@ function createMethods({ url, apiKey, userId }: ClientOptions) {
 
   return {
     /**
-     * Sends a request to a path below `/api/v1`: a POST if it has a body, which is sent as JSON, otherwise a GET.
-     * Rejects if no response begins within 20 s.
+     * Sends a request to a path below `/api/v1`, with a body as JSON. The method is POST if there is a body, otherwise GET.
+     * Rejects if no response begins within a minute.
      */
-    async fetch(path: string, body?: object): Promise<Response> {
+    async fetch(path: string, options: { method?: string; body?: object | undefined } = {}) {
+      const { body, method = body === undefined ? 'GET' : 'POST' } = options;
       const controller = new AbortController();
       const timer = setTimeout(() => controller.abort(), RESPONSE_TIMEOUT_MS);
-      const options = { headers, redirect: 'error', signal: controller.signal } as const;
-      const postOptions = body !== undefined && {
-        method: 'POST',
-        headers: { ...headers, 'content-type': 'application/json' },
-        body: JSON.stringify(body),
-      };
       try {
-        return await fetch(`${url}/api/v1${path}`, { ...options, ...postOptions });
+        return await fetch(`${url}/api/v1${path}`, {
+          method,
+          headers: {
+            ...headers,
+            ...(body !== undefined && { 'content-type': 'application/json' }),
+          },
+          body: body === undefined ? null : JSON.stringify(body),
+          redirect: 'error',
+          signal: controller.signal,
+        });
       } finally {
         clearTimeout(timer);
       }

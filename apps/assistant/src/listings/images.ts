@@ -5,7 +5,7 @@ import type { CollectorClient } from '../collector/client.ts';
 import type { Config } from '../config.ts';
 import { problem } from '../errors.ts';
 import type { Identity } from '../identity/identity.ts';
-import { forwardRequest } from './forward.ts';
+import { forwardRequest } from '../collector/forward.ts';
 
 const HOUR_SECONDS = 3600;
 
@@ -15,8 +15,8 @@ const SIZES = { small: 320, large: 1024 } as const;
 /** User of a link. Links end when the user's access is invalidated, which increments the generation. */
 type LinkUser = { id: string; generation: number };
 
-/** Signed content of a link: `expires` is in seconds since the epoch, and without a `size` it is the original. */
-type Link = { sha256: string; size?: number | undefined; expires: number };
+/** Content of a link: `expires` is in seconds since the epoch, and without a `size` it is the original. */
+type Link = { sha256: string; size?: number | undefined; user: string; expires: number };
 
 export type ImageLinks = ReturnType<typeof createImageLinks>;
 
@@ -27,19 +27,20 @@ export function createImageLinks({
   const secretBytes = Buffer.from(secret, 'base64url');
   const key = Buffer.from(hkdfSync('sha256', secretBytes, '', 'image links', 32));
 
-  const sign = ({ id, generation }: LinkUser, { sha256, size, expires }: Link) =>
+  const sign = (generation: number, { sha256, size, user, expires }: Link) =>
     createHmac('sha256', key)
-      .update(JSON.stringify([id, generation, sha256, size ?? null, expires]))
+      .update(JSON.stringify([user, generation, sha256, size ?? null, expires]))
       .digest('base64url');
 
   return {
     /** Returns the links of an image, which last one to two hours and change every hour, so that browsers cache them. */
-    create(user: LinkUser, sha256: string) {
+    create({ id: user, generation }: LinkUser, sha256: string) {
       const expires = (Math.floor(Date.now() / 1000 / HOUR_SECONDS) + 2) * HOUR_SECONDS;
       const buildUrl = (size?: number) => {
-        const signature = sign(user, { sha256, size, expires });
+        const signature = sign(generation, { sha256, size, user, expires });
         const query = new URLSearchParams({
           ...(size !== undefined && { size: String(size) }),
+          user,
           expires: String(expires),
           signature,
         });
@@ -52,8 +53,11 @@ export function createImageLinks({
       };
     },
     /** Returns the number of seconds until a link expires: 0 if it has expired, is forged or belongs to another user. */
-    check(user: LinkUser, { signature, ...link }: Link & { signature: string }): number {
-      if (!isSameSecret(signature, sign(user, link))) return 0;
+    check(
+      { id, generation }: LinkUser,
+      { signature, ...link }: Link & { signature: string },
+    ): number {
+      if (link.user !== id || !isSameSecret(signature, sign(generation, link))) return 0;
       return Math.max(0, link.expires - Math.floor(Date.now() / 1000));
     },
   };
@@ -89,6 +93,7 @@ export function registerImageRoute(
         params: Type.Object({ sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }) }),
         querystring: Type.Object({
           size: Type.Optional(Type.Integer({ description: 'Longest side of a smaller copy.' })),
+          user: Type.String(),
           expires: Type.Integer({ description: 'Seconds since 1970.' }),
           signature: Type.String(),
         }),

@@ -4,22 +4,18 @@ import { Type } from 'typebox';
 import { getSignedInUser } from '../access/guards.ts';
 import type { CollectorClient } from '../collector/client.ts';
 import { searchFilters } from '../collector/generated/openapi.ts';
-import { problem } from '../errors.ts';
-import { forwardRequest } from './forward.ts';
+import { forwardRequest, readJson } from '../collector/forward.ts';
 import type { ImageLinks } from './images.ts';
 
 /** Maximum number of listings in a batch: the collector's limit for `/search/matches`. */
 const MAX_BATCH_SIZE = 100;
 
-const SEARCHES = [
-  'fulltext',
-  'hybrid',
-  'similar',
-  'browse',
-  'facets',
-  'points',
-  'suggest',
-] as const;
+/** Paths of the collector by the mode of a search. */
+const SEARCH_PATHS = {
+  hybrid: '/search/hybrid',
+  words: '/search/fulltext',
+  meaning: '/search/similar',
+};
 
 const PARTS = ['history', 'prices', 'images', 'duplicates'] as const;
 
@@ -28,13 +24,14 @@ const exampleImage = {
   width: 1200,
   height: 800,
   links: {
-    small: '/images/9f86d081…?size=320&expires=1772650800&signature=…',
-    large: '/images/9f86d081…?size=1024&expires=1772650800&signature=…',
-    original: '/images/9f86d081…?expires=1772650800&signature=…',
+    small: '/images/9f86d081…?size=320&user=u-1&expires=1772650800&signature=…',
+    large: '/images/9f86d081…?size=1024&user=u-1&expires=1772650800&signature=…',
+    original: '/images/9f86d081…?user=u-1&expires=1772650800&signature=…',
   },
 };
 const exampleListing = { listing_id: 640, title: 'Квартира біля парку', price: 15_000 };
-const exampleHits = { items: [{ listing: exampleListing, cover: exampleImage }] };
+const exampleHits = { items: [{ listing: { ...exampleListing, cover: exampleImage } }] };
+const exampleSearch = { query: 'біля парку', city: 'Львів', price_max: 15_000 };
 
 const tags = ['listings'];
 // The same permission as for the tools of the agent, which read the same listings. Contract 3.
@@ -58,14 +55,15 @@ const currencySchema = Type.Optional(
   }),
 );
 
-type ImageEntry = { sha256?: unknown; links?: object };
+type Cover = { sha256?: unknown; links?: object };
+type Entry = Cover & { cover?: Cover | null; listing?: Entry };
 
-/** Returns the images in a response of the collector: those of a list of images, or the covers of hits. */
-function findImages(data: unknown): (ImageEntry & { sha256: string })[] {
-  const entries = Array.isArray(data) ? data : (data as { items?: unknown } | null)?.items;
-  if (!Array.isArray(entries)) return [];
+/** Returns the images in a response of the collector: those of a list of images, or the covers of listings. */
+function findImages(data: unknown): (Cover & { sha256: string })[] {
+  const { items = [data] } = Object(data) as { items?: unknown };
+  const entries = [Array.isArray(data) ? data : items].flat() as (Entry | null)[];
   return entries
-    .flatMap((entry: ImageEntry & { cover?: ImageEntry | null }) => [entry, entry.cover])
+    .flatMap((entry) => [Array.isArray(data) ? entry : null, entry?.cover, entry?.listing?.cover])
     .filter((image) => typeof image?.sha256 === 'string') as ReturnType<typeof findImages>;
 }
 
@@ -85,44 +83,92 @@ export function registerListingRoutes(
     body?: object,
   ): Promise<unknown> {
     const { id } = getSignedInUser(request);
-    const { response, headers } = await forwardRequest(collector.forUser(id), path, body);
-    const data: unknown = await response.json().catch((cause: unknown) => {
-      throw problem('collector_unavailable', { cause });
-    });
+    const { response, headers } = await forwardRequest(collector.forUser(id), path, { body });
+    const data = await readJson(response);
     const user = { id, generation: request.generation };
     for (const image of findImages(data)) image.links = imageLinks.create(user, image.sha256);
     void reply.headers(headers);
     return data;
   }
 
+  const searchErrors = [429, 'collector_unavailable'] as const;
+
   app.post(
-    '/listings/search/:kind',
+    '/listings/search',
     {
       config: {
         access,
-        errors: [
-          'listing_not_found',
-          'listing_not_embedded',
-          429,
-          'model_failed',
-          'collector_unavailable',
-        ],
+        errors: [...searchErrors, 'listing_not_found', 'listing_not_embedded', 'model_failed'],
       },
       schema: {
         tags,
-        summary: 'Searches, browses, counts or suggests listings',
+        summary: 'Searches listings by words and meaning',
         description:
-          'Request and response are those of `POST /api/v1/search/{kind}` of the collector, whose limits apply to each user. Covers have `links`, which are addresses of the image.',
-        params: Type.Object({ kind: Type.Enum(SEARCHES) }),
-        body: Type.Unsafe<object>({
-          type: 'object',
-          description: 'The request of the search.',
-          examples: [{ query: 'біля парку', city: 'Львів', price_max: 15_000 }],
-        }),
-        response: { 200: buildResponse('POST /api/v1/search/{kind}', exampleHits) },
+          'Beside `mode`, request and response are those of a search of the collector: `POST /api/v1/search/hybrid`, or with the mode `words` of `/fulltext`, and with `meaning` of `/similar`.',
+        body: Type.Object(
+          { mode: Type.Optional(Type.Enum(['hybrid', 'words', 'meaning'], { default: 'hybrid' })) },
+          { additionalProperties: true, examples: [exampleSearch] },
+        ),
+        response: { 200: buildResponse('POST /api/v1/search/hybrid', exampleHits) },
       },
     },
-    (request, reply) => forward(request, reply, `/search/${request.params.kind}`, request.body),
+    (request, reply) => {
+      const { mode = 'hybrid', ...search } = request.body;
+      return forward(request, reply, SEARCH_PATHS[mode], search);
+    },
+  );
+
+  for (const [kind, summary, example] of [
+    ['browse', 'Lists listings without words, in a chosen order', exampleHits],
+    [
+      'facets',
+      'Counts listings by their facts',
+      { facets: { city: [{ value: 'Львів', count: 7 }] } },
+    ],
+    [
+      'points',
+      'Places listings on a map',
+      { points: [{ latitude: 49.84, longitude: 24.03, count: 7 }] },
+    ],
+  ] as const) {
+    app.post(
+      `/listings/${kind}`,
+      {
+        config: { access, errors: searchErrors },
+        schema: {
+          tags,
+          summary,
+          description: `Request and response are those of \`POST /api/v1/search/${kind}\` of the collector.`,
+          body: Type.Unsafe<object>({
+            type: 'object',
+            examples: [{ city: 'Львів', price_max: 15_000 }],
+          }),
+          response: { 200: buildResponse(`POST /api/v1/search/${kind}`, example) },
+        },
+      },
+      (request, reply) => forward(request, reply, `/search/${kind}`, request.body),
+    );
+  }
+
+  app.get(
+    '/listings/suggest',
+    {
+      config: { access, errors: searchErrors },
+      schema: {
+        tags,
+        summary: 'Suggests places and kinds of property while a person types',
+        querystring: Type.Object({
+          q: Type.String({ minLength: 1, maxLength: 100 }),
+          limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 20 })),
+        }),
+        response: {
+          200: buildResponse('GET /api/v1/search/suggest', {
+            items: [{ text: 'Львів', kind: 'city', place_id: 702_550 }],
+          }),
+        },
+      },
+    },
+    (request, reply) => forward(request, reply, `/search/suggest${readQuery(request)}`),
   );
 
   app.post(

@@ -45,8 +45,6 @@ collector.listings = [listing(7)];
 const { db, provider, createInstance } = await openAssistant({
   COLLECTOR_URL: collector.url,
   IDP_WEBHOOK_SECRET: WEBHOOK_SECRET,
-  // Nothing listens on this port.
-  COLLECTOR_URL: 'http://127.0.0.1:1',
 });
 // User data stays cached: a fetch would return the provider's only user, the last visitor.
 const sharedApp = await createInstance({ IDP_USER_MAX_AGE_SECONDS: '3600' });

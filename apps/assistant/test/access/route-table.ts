@@ -91,7 +91,11 @@ GET /saved-searches/:id                    | svc.tools.use           | 401 403 4
 GET /saved-searches/:id#/saved-searches/w-none | svc.tools.use       | 401 403 404 404 404 |
 PATCH /saved-searches/:id                  | svc.tools.use           | 401 403 403 403 200 | admin
 DELETE /saved-searches/:id                 | svc.tools.use           | 401 403 403 403 200 |
-POST /listings/search/:kind#/listings/search/browse | svc.tools.use | 401 403 200 200 200 |
+POST /listings/search                      | svc.tools.use           | 401 403 200 200 200 |
+POST /listings/browse                      | svc.tools.use           | 401 403 200 200 200 |
+POST /listings/facets                      | svc.tools.use           | 401 403 200 200 200 |
+POST /listings/points                      | svc.tools.use           | 401 403 200 200 200 |
+GET /listings/suggest#/listings/suggest?q=x | svc.tools.use          | 401 403 200 200 200 |
 POST /listings/batch                       | svc.tools.use           | 401 403 200 200 200 |
 GET /listings/:id#/listings/7              | svc.tools.use           | 401 403 200 200 200 |
 GET /listings/:id/:part#/listings/7/duplicates | svc.tools.use       | 401 403 200 200 200 |
@@ -114,6 +118,17 @@ PUT /boards/:id/items/:listing_id/verdict  | svc.tools.use           | 401 403 4
 GET /boards/:id/items/:listing_id/comments | svc.tools.use           | 401 403 404 404 200 | admin
 POST /boards/:id/items/:listing_id/comments | svc.tools.use          | 401 403 404 404 201 |
 DELETE /boards/:id/items/:listing_id/comments/:comment_id | svc.tools.use | 401 403 404 404 200 |
+GET /admin/inventory                       | svc.admin.access        | 401 403 403 403 404 |
+GET /admin/collector/queue                 | svc.admin.access        | 401 403 403 403 200 |
+GET /admin/collector/activity              | svc.admin.access        | 401 403 403 403 200 |
+GET /admin/collector/sources               | svc.admin.access        | 401 403 403 403 200 |
+GET /admin/collector/raw#/admin/collector/raw?status=failed | svc.admin.access | 401 403 403 403 200 |
+GET /admin/collector/raw/:raw_id           | svc.admin.access        | 401 403 403 403 200 |
+POST /admin/collector/raw/:raw_id/retry    | svc.admin.access        | 401 403 403 403 200 |
+POST /admin/collector/raw/retry            | svc.admin.access        | 401 403 403 403 200 |
+GET /admin/collector/api-keys              | svc.admin.access        | 401 403 403 403 200 |
+POST /admin/collector/api-keys             | svc.admin.access        | 401 403 403 403 201 |
+DELETE /admin/collector/api-keys/:id       | svc.admin.access        | 401 403 403 403 200 |
 GET /admin/sessions                        | svc.sessions.read_all   | 401 403 403 403 200 | admin
 GET /admin/users                           | svc.admin.access        | 401 403 403 403 200 | admin
 PATCH /admin/users/:user_id/role           | svc.admin.access        | 401 403 403 403 200 |
@@ -139,7 +154,10 @@ const PAYLOADS: Record<string, object | string> = {
   'PUT /memory/facts/:category/:key': { value: 'Lviv' },
   'POST /saved-searches': { name: 'x', search: { query: 'x' } },
   'PATCH /saved-searches/:id': { paused: true },
-  'POST /listings/search/:kind': {},
+  'POST /listings/search': { query: 'x' },
+  'POST /listings/browse': {},
+  'POST /listings/facets': {},
+  'POST /listings/points': {},
   'POST /listings/batch': { ids: [7] },
   'PATCH /me/settings': { theme: 'dark' },
   'PUT /listings/:id/mark': { seen: true },
@@ -149,6 +167,8 @@ const PAYLOADS: Record<string, object | string> = {
   'POST /boards/:id/items': { listing_id: OWNED.listingId },
   'PUT /boards/:id/items/:listing_id/verdict': { verdict: 'yes' },
   'POST /boards/:id/items/:listing_id/comments': { text: 'x' },
+  'POST /admin/collector/raw/retry': { status: 'failed' },
+  'POST /admin/collector/api-keys': { name: 'x', scopes: ['search'] },
   'PATCH /admin/users/:user_id/role': { role: 'admin' },
   'PATCH /admin/profiles/:profile_id/availability': { is_admin_only: true },
   'POST /webhooks/idp': { event: 'user.blocked' },
@@ -162,6 +182,8 @@ const buildOwnedUrl = (pattern: string) =>
     .replace(':comment_id', OWNED.commentId)
     .replace(':listing_id', String(OWNED.listingId))
     .replace('/listings/:id', `/listings/${OWNED.listingId}`)
+    .replace(':raw_id', '1')
+    .replace('/api-keys/:id', '/api-keys/x')
     .replace(':id', OWNED.sessionId)
     .replace(':name', OWNED.fileName)
     .replace(':category', OWNED.category)

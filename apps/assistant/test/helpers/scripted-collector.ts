@@ -47,10 +47,11 @@ export async function startScriptedCollector() {
     const { failure, listings } = collector;
     if (failure === 'silence') return failure;
     if (failure !== undefined) return createProblemResponse(failure);
-    if (method === 'POST') {
+    if (method !== 'GET' || !path.includes('/listings/')) {
+      const status = method === 'POST' && path.endsWith('/api-keys') ? 201 : 200;
       const items = listings.map((match) => ({ listing: match, rank: 1 }));
       const total = { value: listings.length, relation: 'eq' };
-      return { body: { items, total, next_cursor: null, took_ms: 1 } };
+      return { status, body: { items, total, next_cursor: null, took_ms: 1 } };
     }
     const id = Number(path.split('/').at(-1));
     const match = listings.find(({ listing_id }) => listing_id === id);
@@ -65,5 +66,5 @@ export async function startScriptedCollector() {
 export const createProblemResponse = (body: { status: number; title: string }, headers = {}) => ({
   status: body.status,
   headers: { 'content-type': 'application/problem+json', ...headers },
-  body,
+  body: { type: 'about:blank', detail: '', code: 'scripted', request_id: 'r-1', ...body },
 });

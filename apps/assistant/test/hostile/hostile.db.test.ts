@@ -40,7 +40,7 @@ const collector = await startServer(({ method, path }) => {
   if (path.includes('/search/')) {
     return { body: { items: [], total: { value: 0, relation: 'eq' }, took_ms: 1 } };
   }
-  const isCreation = method === 'POST' && path.endsWith('/api-keys');
+  const isCreation = method === 'POST' && path.split('?')[0]?.endsWith('/api-keys') === true;
   return { status: isCreation ? 201 : 200, body: {} };
 });
 

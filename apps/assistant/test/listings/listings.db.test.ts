@@ -12,14 +12,14 @@ const OTHER_IMAGE = { sha256: 'b'.repeat(64), width: 900, height: 600 };
 const IMAGE_BYTES = Buffer.from('image bytes');
 
 /** Listing whose source wrote attributes that resemble an image. */
-const LISTING = { listing_id: 7, title: 'Біля парку', attributes: { sha256: IMAGE.sha256 } };
-const DUPLICATES = [{ listing_id: 9, score: 0.9 }];
-const HITS = {
-  items: [
-    { listing: LISTING, cover: IMAGE },
-    { listing: LISTING, cover: null },
-  ],
+const LISTING = {
+  listing_id: 7,
+  title: 'Біля парку',
+  cover: IMAGE,
+  attributes: { sha256: IMAGE.sha256, cover: IMAGE },
 };
+const DUPLICATES = [{ listing_id: 9, score: 0.9 }];
+const HITS = { items: [{ listing: LISTING }, { listing: { ...LISTING, cover: null } }] };
 
 const LIMIT_HEADERS = {
   'ratelimit-limit': '120',
@@ -56,7 +56,7 @@ const { owner, stranger, holder, admin } = await signInUsers(assistant, app, ['s
 const { checkResponse } = createDocumentChecker((await app.inject('/openapi.json')).json());
 
 const ROUTES = [
-  ['POST', '/listings/search/:kind', '/listings/search/hybrid', { query: 'парк' }],
+  ['POST', '/listings/search', '/listings/search', { query: 'парк' }],
   ['POST', '/listings/batch', '/listings/batch', { ids: [7, 9], currency: 'USD' }],
   ['GET', '/listings/:id', '/listings/7?currency=USD', undefined],
   ['GET', '/listings/:id/:part', '/listings/7/images?limit=2', undefined],
@@ -75,15 +75,19 @@ async function listForwarded(sendRequest: () => Promise<unknown>) {
 test('Requests are passed on with the key of the assistant, each for its user', async () => {
   const batchBody = { ids: [7, 9], currency: 'USD', include_archived: true };
   for (const [url, payload, path, body] of [
-    ...['fulltext', 'hybrid', 'similar', 'browse', 'facets', 'points', 'suggest'].map(
-      (kind) =>
-        [
-          `/listings/search/${kind}`,
-          { city: ['Львів'] },
-          `/search/${kind}`,
-          { city: ['Львів'] },
-        ] as const,
-    ),
+    ['/listings/search', { query: 'парк' }, '/search/hybrid', { query: 'парк' }],
+    ['/listings/search', { mode: 'words', query: 'а' }, '/search/fulltext', { query: 'а' }],
+    ['/listings/search', { mode: 'meaning', listing_id: 7 }, '/search/similar', { listing_id: 7 }],
+    ...['browse', 'facets', 'points'].map((kind) => {
+      const filters = { city: ['Львів'] };
+      return [`/listings/${kind}`, filters, `/search/${kind}`, filters] as const;
+    }),
+    [
+      '/listings/suggest?q=%D0%9B&limit=3',
+      undefined,
+      '/search/suggest?q=%D0%9B&limit=3',
+      undefined,
+    ],
     ['/listings/batch', { ids: [7, 9], currency: 'USD' }, '/search/matches', batchBody],
     ['/listings/7?currency=USD', undefined, '/listings/7?currency=USD', undefined],
     [
@@ -134,8 +138,9 @@ test('Listings need svc.tools.use, which an admin always has, and a session', as
 
 test('Invalid requests are rejected without a request to the collector', async () => {
   for (const [url, payload, path] of [
-    ['/listings/search/everything', {}, 'params/kind'],
-    ['/listings/search/browse', '[]', 'body'],
+    ['/listings/search', { mode: 'everything' }, 'body/mode'],
+    ['/listings/browse', '[]', 'body'],
+    ['/listings/suggest?q=', undefined, 'querystring/q'],
     ['/listings/batch', { ids: [] }, 'body/ids'],
     ['/listings/batch', { ids: [7, 7] }, 'body/ids'],
     ['/listings/batch', { ids: [0] }, 'body/ids/0'],
@@ -203,7 +208,7 @@ test('Problems of the collector are passed on if the user can act on them, other
     failure = scriptedFailure;
     const response = await send(holder, ROUTES[0]);
     assert.equal(response.statusCode, status, response.body);
-    checkResponse('POST', '/listings/search/:kind', response);
+    checkResponse('POST', '/listings/search', response);
     const problem = response.json();
     assert.deepEqual([problem.code, problem.status], [code, status]);
     assert.equal(problem.request_id, response.headers['x-request-id']);
@@ -221,12 +226,14 @@ type Image = typeof IMAGE & { links: { small: string; large: string; original: s
 test('Covers and images have links, and texts of sources have none', async () => {
   const hits = (await send(holder, ROUTES[0])).json();
   assert.deepEqual(hits.items[1], HITS.items[1]);
-  assert.deepEqual(hits.items[0].listing, LISTING);
+  const { cover, ...listing } = hits.items[0].listing;
+  assert.deepEqual({ ...listing, cover: IMAGE }, LISTING);
   const response = await holder.get('/listings/7/images?limit=2');
   assert.equal(response.headers.link, '</listings/7/images?limit=2&cursor=Mg>; rel="next"');
   const [image, otherImage, rejectedImage] = response.json();
   assert.deepEqual(rejectedImage, { sha256: null, error: 'too large' });
-  assert.deepEqual(image, hits.items[0].cover);
+  assert.deepEqual(image, cover);
+  assert.deepEqual((await holder.get('/listings/7')).json().cover, cover);
   const links: string[] = [image, otherImage].flatMap(
     ({ links: { small, large, original } }: Image) => [small, large, original],
   );
@@ -286,6 +293,7 @@ test('A link is rejected for other users, after its expiry, if it is forged, and
   const forgedUrls = [
     links.small.replace('size=320', 'size=1024'),
     links.small.replace('size=320&', ''),
+    links.small.replace('user=u-reader', 'user=u-holder'),
     links.small.replace(/expires=(\d+)/, (_, expires) => `expires=${Number(expires) + 3600}`),
     links.small.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A')),
     links.small.replace(/&signature=.*/, ''),

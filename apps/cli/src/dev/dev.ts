@@ -52,7 +52,7 @@ async function start(
   options: { log: Logger; print: Context['print']; signal: AbortSignal },
 ): Promise<AsyncDisposableStack> {
   const { log, print, signal } = options;
-  const { config, appEnv, requiresKeys, collectorKey } = settings;
+  const { config, appEnv, requiresKeys, collectorKey, collectorAdminKey } = settings;
   const { DATABASE_URL: url, DATA_DIR: dataDir } = config;
   const startedAt = performance.now();
 
@@ -91,12 +91,17 @@ async function start(
     requiresKeys && collectorKey === ''
       ? await createKey('assistant', ['search', 'on_behalf'])
       : undefined;
+  const adminKey =
+    requiresKeys && collectorAdminKey === ''
+      ? await createKey('administration', ['admin'])
+      : undefined;
   const assistant = await startAssistant(
     {
       INVENTORY_FILE,
       ...env,
       COLLECTOR_URL: collector.url,
       COLLECTOR_API_KEY: searchKey?.key ?? collectorKey,
+      COLLECTOR_ADMIN_API_KEY: adminKey?.key ?? collectorAdminKey,
     },
     sharedServices,
   );

@@ -35,6 +35,7 @@ export function readSettings(env: NodeJS.ProcessEnv) {
     webhookUrl: getWebhookUrl(assistant),
     requiresKeys: collector.COLLECTOR_AUTH === 'required',
     collectorKey: assistant.COLLECTOR_API_KEY,
+    collectorAdminKey: assistant.COLLECTOR_ADMIN_API_KEY,
     ignoredVariables: RESERVED_VARIABLES.filter((name) => (env[name] ?? '').trim() !== ''),
   };
 }
