@@ -175,6 +175,7 @@ create table conversation_sessions (
   pinned boolean default false,
   created_at timestamp with time zone default now(),
   last_active timestamp with time zone default now(),
+  read_at timestamp with time zone,
   PRIMARY KEY (id)
 );
 CREATE INDEX conversation_sessions_last_active ON public.conversation_sessions USING btree (COALESCE(last_active, created_at, '-infinity'::timestamp with time zone) DESC, id DESC);

@@ -59,6 +59,7 @@ import { registerSettingsRoutes } from './settings/settings.ts';
 import { createSessionService } from './conversations/sessions.ts';
 import { registerSessionRoutes } from './conversations/routes.ts';
 import { isSocketHandshake, registerSocketRoutes } from './conversations/socket-routes.ts';
+import { openUserFeed } from './conversations/user-feed.ts';
 import { createSocketRegistry, socketLimits } from './conversations/socket.ts';
 import type { Tables } from './tables.ts';
 import { PROFILE_TOOLS } from './conversations/tools/tools.ts';
@@ -219,9 +220,11 @@ export async function createApp({
     db,
     collector: createCollectorClient({ url, apiKey: config.COLLECTOR_ADMIN_API_KEY }),
   });
+  const userFeed = await openUserFeed({ db, listen: database.listen, log });
+  app.addHook('onClose', () => userFeed.close());
   const sockets = createSocketRegistry({
     identity,
-    types: createHandlers({ chat, sessions }),
+    types: createHandlers({ chat, sessions, userFeed }),
     caps: { perUser: config.SOCKETS_PER_USER, perAddress: config.SOCKETS_PER_ADDRESS },
     limits: socketLimits,
     registry,

@@ -120,6 +120,7 @@ export type Tables = {
     pinned: ColumnType<boolean | null, boolean | undefined, boolean>;
     created_at: LooseTimestamp;
     last_active: LooseTimestamp;
+    read_at: LooseTimestamp;
   };
   conversation_messages: {
     id: Generated<string>;

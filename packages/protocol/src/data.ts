@@ -164,3 +164,17 @@ export const finishedToolCallSchema = Type.Object({
   ),
 });
 export type ToolCallInfo = Static<typeof startedToolCallSchema>;
+
+/** Parts of a user's data whose changes sockets report. */
+export const userParts = ['sessions', 'marks'] as const;
+export type UserPart = (typeof userParts)[number];
+
+/** Schema of the sessions with unread messages. */
+export const unreadSchema = Type.Array(
+  Type.Object({
+    session_id: Type.String(),
+    count: Type.Integer({ description: 'Number of messages of the assistant.' }),
+  }),
+  { description: 'The sessions of the user with unread messages, latest first.' },
+);
+export type UnreadSession = Static<typeof unreadSchema>[number];

@@ -8,6 +8,8 @@ import {
   startedToolCallSchema,
   STORABLE_PATTERN,
   createTextSchema,
+  unreadSchema,
+  userParts,
 } from './data.ts';
 import { MAX_MESSAGE_LENGTH, MAX_OPENED_MESSAGES } from './limits.ts';
 
@@ -65,6 +67,7 @@ export const serverMessages = {
     sessionMembers,
     'The socket receives no more events of the session.',
   ),
+  'session.marked_read': defineReply(sessionMembers, 'The messages so far count as read.'),
   'message.repeated': defineReply(
     {
       ...sessionMembers,
@@ -80,6 +83,10 @@ export const serverMessages = {
   'memory.undone': defineReply(
     { ...sessionMembers, step_id: Type.String() },
     'The memory is as it was before the step.',
+  ),
+  'user.subscribed': defineReply(
+    { unread: unreadSchema },
+    'The socket receives `user.changed` from now on.',
   ),
   error: defineReply(
     { problem: problemSchema },
@@ -127,6 +134,17 @@ export const serverMessages = {
     description:
       'The session was renamed, pinned or unpinned, or got its name from the first message that was answered completely. The event belongs to no turn, and may arrive at any time.',
     members: { ...sessionMembers, session: sessionSchema },
+  },
+  'user.changed': {
+    isEvent: true,
+    description:
+      'Data of the user changed, also by other clients: read the part again. The event belongs to no session.',
+    members: {
+      part: Type.Enum(userParts, {
+        description: 'The changed part. Later versions may add parts.',
+      }),
+      unread: Type.Optional(unreadSchema),
+    },
   },
 };
 type ServerMessages = typeof serverMessages;
@@ -214,6 +232,10 @@ export const clientMessages = {
     description: 'Stops the events of a session. The session need not be open.',
     answers: ['session.closed'],
   }),
+  'session.mark_read': defineRequest('signed-in', sessionIdMember, {
+    description: 'Marks the messages so far in a session of the user as read.',
+    answers: ['session.marked_read'],
+  }),
   'message.send': defineRequest(
     profilesAccess,
     {
@@ -259,6 +281,15 @@ export const clientMessages = {
       description:
         'Reverts the changes of a tool in the memory of the user, in a session of the user.',
       answers: ['memory.undone'],
+    },
+  ),
+  'user.subscribe': defineRequest(
+    'signed-in',
+    {},
+    {
+      description:
+        'Reports changes of the sessions and marks of the user, and the number of unread messages.',
+      answers: ['user.subscribed'],
     },
   ),
 };

@@ -74,6 +74,8 @@ const exampleValues: Record<string, unknown> = {
     role: 'assistant',
     content: 'Знайшлося три квартири.',
   },
+  unread: [{ session_id: exampleSession.session_id, count: 1 }],
+  part: 'sessions',
   problem: createProblemBody(problem('model_unavailable'), '2f1d9c52-6a0e-4a39-9c55-0f6c1f8f5b1e'),
   tool: {
     step_id: '9f4c0a56-1f6e-4f5e-8f57-0a1b2c3d4e5f',

@@ -13,6 +13,7 @@ import { mergeTextEvents, Listener, type SessionFrame } from './listener.ts';
 import { presentMessage, presentSession } from './schemas.ts';
 import type { SessionService } from './sessions.ts';
 import type { TurnKey } from './turns.ts';
+import type { UserFeed } from './user-feed.ts';
 
 const MAX_OPEN_SESSIONS = 100;
 
@@ -37,9 +38,14 @@ type RunningTurnRef = { turn_id: string } | null;
 export function createHandlers({
   chat,
   sessions,
+  userFeed,
 }: {
   chat: ChatService;
-  sessions: Pick<SessionService, 'createSession' | 'openConversation' | 'requireReadable'>;
+  sessions: Pick<
+    SessionService,
+    'createSession' | 'openConversation' | 'requireReadable' | 'markRead'
+  >;
+  userFeed: Pick<UserFeed, 'subscribe'>;
 }): Record<ClientType, MessageType> {
   const openSessionsBySocket = new WeakMap<UserSocket, Map<string, OpenSession>>();
   const openingBudgets = createMinuteBudgets(MAX_OPENED_CHARACTERS_PER_MINUTE);
@@ -89,6 +95,14 @@ export function createHandlers({
       },
     ),
 
+    'session.mark_read': defineMessage(
+      clientMessages['session.mark_read'],
+      async ({ session_id }, { user, answer }) => {
+        await sessions.markRead(user, session_id);
+        answer({ type: 'session.marked_read', session_id });
+      },
+    ),
+
     'message.send': defineMessage(
       clientMessages['message.send'],
       async (message, { user, answer, socket }) => {
@@ -124,6 +138,13 @@ export function createHandlers({
       async ({ session_id, step_id }, { user, answer }) => {
         await chat.undo(user, { sessionId: session_id, stepId: step_id });
         answer({ type: 'memory.undone', session_id, step_id });
+      },
+    ),
+
+    'user.subscribe': defineMessage(
+      clientMessages['user.subscribe'],
+      async (_, { user, answer, socket }) => {
+        answer({ type: 'user.subscribed', unread: await userFeed.subscribe(user.id, socket) });
       },
     ),
   };

@@ -107,6 +107,21 @@ export function createSessionService({
     },
 
     /**
+     * Marks the messages so far in a user's own session as read.
+     * @throws ProblemError `session_not_found` or `session_not_yours`.
+     */
+    async markRead(user: User, sessionId: string): Promise<void> {
+      const key = { sessionId, scope: { userId: user.id } };
+      const { numUpdatedRows } = await db
+        .updateTable('conversation_sessions')
+        .set({ read_at: sql<Date>`clock_timestamp()` })
+        .where('id', '=', sessionId)
+        .where(whereOwnerInScope(key.scope))
+        .executeTakeFirstOrThrow();
+      if (numUpdatedRows === 0n) await throwNoAccess(db, key);
+    },
+
+    /**
      * Deletes a session with its messages and files.
      * @throws ProblemError `session_not_found` or `session_not_yours`.
      */
@@ -141,7 +156,7 @@ export function createSessionService({
       });
     }
     const now = sql<Date>`now()`;
-    const times = { created_at: now, last_active: now };
+    const times = { created_at: now, last_active: now, read_at: now };
     return trx
       .insertInto('conversation_sessions')
       .values({ id: randomUUID(), user_id: user.id, profile_id, name, pinned: false, ...times })

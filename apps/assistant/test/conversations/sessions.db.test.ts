@@ -484,6 +484,12 @@ const messageCases: Record<ClientType, readonly [object, Partial<Record<Sender, 
     [{ session_id: 'none' }, { ...createErrors('session_not_found'), ...useErrors }],
   ],
   'session.close': [[{ session_id: 'spoken' }, { signedOut: 'not_signed_in' }]],
+  'session.mark_read': [
+    [
+      { session_id: 'spoken' },
+      { signedOut: 'not_signed_in', denied: 'session_not_yours', ...ownerErrors },
+    ],
+  ],
   'message.send': [
     [
       { session_id: 'spoken', text: 'Дві кімнати?' },
@@ -527,6 +533,7 @@ const messageCases: Record<ClientType, readonly [object, Partial<Record<Sender, 
       },
     ],
   ],
+  'user.subscribe': [[{}, { signedOut: 'not_signed_in' }]],
 };
 
 for (const [type, cases] of Object.entries(messageCases)) {

@@ -4,6 +4,7 @@ import { createLogger } from '@oselya/kit';
 import { FIXED_AGENT_LIMITS } from '../../src/conversations/agent/agent.ts';
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { startProxy, until } from '@oselya/testing';
 import { createOutageError, watchDatabase } from '@oselya/testing/database';
 import { closeServer } from '@oselya/kit';
@@ -88,6 +89,31 @@ test('A client that loses the connection gets the whole answer once, from any pr
   assert.equal(answer.streamedText, message.content);
   assert.deepEqual(client.statuses.filter(({ type }) => type === 'connected').length, 3);
   assert.deepEqual(await readMessages(id), createExchange('Рахуй', 'Раз два три чотири.'));
+});
+
+test('Changes reach every subscribed client of the user, on any process, with unread messages', async (t) => {
+  const writer = await openRawClient(t, olena);
+  const reader = await openRawClient(t, otherProcess);
+  const stranger = await openRawClient(t, { url, sid: await stage.signIn('u-taras') });
+  await stranger.ask({ type: 'user.subscribe' });
+  await db.updateTable('conversation_sessions').set({ read_at: new Date() }).execute();
+  assert.deepEqual((await reader.ask({ type: 'user.subscribe' }))['unread'], []);
+  const waitForUnread = (expected: unknown[]) =>
+    until(`unread ${JSON.stringify(expected)}`, () =>
+      isDeepStrictEqual(reader.getFrames('user.changed').at(-1)?.['unread'], expected),
+    );
+  const id = await writer.newSession();
+  await writer.complete(id, 'Привіт');
+  await waitForUnread([{ session_id: id, count: 1 }]);
+  const lateReader = await openRawClient(t, olena);
+  const { unread } = await lateReader.ask({ type: 'user.subscribe' });
+  assert.deepEqual(unread, [{ session_id: id, count: 1 }]);
+  await writer.ask({ type: 'session.mark_read', session_id: id });
+  await waitForUnread([]);
+  await db.insertInto('listing_marks').values({ user_id: 'u-olena', listing_id: 7 }).execute();
+  await until(() => reader.getFrames('user.changed').at(-1)?.['part'] === 'marks');
+  assert.deepEqual(stranger.getFrames('user.changed'), []);
+  assert.deepEqual(writer.getFrames('user.changed'), []);
 });
 
 test('An impossible `after` is rejected, and one beyond the end brings no event', async (t) => {
