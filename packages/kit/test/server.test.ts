@@ -437,7 +437,8 @@ test('the OpenAPI document describes the routes and the problem', async () => {
   assert.equal(responses['409'].description, 'Tea only; No milk');
   const { examples } = responses['409'].content['application/problem+json'];
   assert.deepEqual(Object.keys(examples), ['tea_only', 'no_milk']);
-  assert.partialDeepStrictEqual(examples.no_milk.value, {
+  assert.equal(examples.no_milk.$ref, '#/components/examples/no_milk');
+  assert.partialDeepStrictEqual(document.components.examples.no_milk.value, {
     type: 'urn:oselya:error:no_milk',
     title: 'No milk',
     status: 409,

@@ -83,13 +83,13 @@ export function createDocumentChecker(document: OpenApi) {
 export function findExamples(document: OpenApi, { schema = {}, example, examples = {} }: Media) {
   const foundExamples: unknown[] = example === undefined ? [] : [example];
   for (const entry of Object.values(examples))
-    foundExamples.push(Reflect.get(Object(entry), 'value'));
+    foundExamples.push(Reflect.get(resolveReference(document, Object(entry)), 'value'));
   return [...foundExamples, ...listSchemaExamples(document, schema)];
 }
 
 /** Returns the examples of a schema, or one list for each example of its items. */
 function listSchemaExamples(document: OpenApi, schema: object): unknown[] {
-  const resolvedSchema = resolveSchema(document, schema);
+  const resolvedSchema = resolveReference(document, schema);
   const ownExamples = listOwnExamples(resolvedSchema);
   if (ownExamples.length > 0 || !('items' in resolvedSchema)) return ownExamples;
   return listSchemaExamples(document, Object(resolvedSchema.items)).map((item) => [item]);
@@ -101,10 +101,10 @@ function listOwnExamples(schema: object): unknown[] {
 }
 
 /** Resolves a reference within the document. */
-function resolveSchema(document: OpenApi, schema: object): object {
-  if (!('$ref' in schema)) return schema;
-  const keys = String(schema.$ref).replace('#/', '').split('/');
-  return keys.reduce<object>((part, key) => Reflect.get(part, key), document);
+function resolveReference(document: OpenApi, part: object): object {
+  if (!('$ref' in part)) return part;
+  const keys = String(part.$ref).replace('#/', '').split('/');
+  return keys.reduce<object>((parent, key) => Reflect.get(parent, key), document);
 }
 
 /** Line of the router's tree: an indent, a part of the path, and methods. */

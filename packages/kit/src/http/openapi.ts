@@ -50,19 +50,30 @@ const PAGE_CONTENT = {
   },
 };
 
-/** Adds the response headers and the HTML error pages, which routes do not declare, to an OpenAPI document. */
+type Examples = NonNullable<OpenAPIV3_1.MediaTypeObject['examples']>;
+
+/**
+ * Adds the response headers and the HTML error pages, which routes do not declare, to an OpenAPI document, and moves the
+ * examples of errors to its components.
+ */
 export const describeResponses: SwaggerTransformObject = (source) => {
   if (!('openapiObject' in source)) return source.swaggerObject;
   const document = source.openapiObject as Partial<OpenAPIV3_1.Document>;
+  const examples: Examples = {};
   for (const pathItem of Object.values(document.paths ?? {})) {
     for (const [method, operation] of Object.entries(pathItem ?? {})) {
-      if (isOperation(operation)) describeOperation(method, operation);
+      if (isOperation(operation)) describeOperation(method, operation, examples);
     }
   }
-  return { ...document, components: { ...document.components, headers: RESPONSE_HEADERS } };
+  const components = { ...document.components, headers: RESPONSE_HEADERS, examples };
+  return { ...document, components };
 };
 
-function describeOperation(method: string, operation: OpenAPIV3_1.OperationObject): void {
+function describeOperation(
+  method: string,
+  operation: OpenAPIV3_1.OperationObject,
+  sharedExamples: Examples,
+): void {
   const isPaginated = operation.parameters?.some(
     (parameter) => 'name' in parameter && parameter.name === 'cursor',
   );
@@ -73,8 +84,13 @@ function describeOperation(method: string, operation: OpenAPIV3_1.OperationObjec
     const references = headerNames.map((name) => [name, { $ref: `#/components/headers/${name}` }]);
     response.headers = { ...Object.fromEntries(references), ...response.headers };
     const { content } = response;
-    if (method === 'get' && content !== undefined && PROBLEM_TYPE in content) {
-      content['text/html'] ??= PAGE_CONTENT;
+    const problem = content?.[PROBLEM_TYPE];
+    if (content === undefined || problem === undefined) continue;
+    if (method === 'get') content['text/html'] ??= PAGE_CONTENT;
+    for (const [code, example] of Object.entries(problem.examples ?? {})) {
+      if ('$ref' in example) continue;
+      sharedExamples[code] = example;
+      problem.examples = { ...problem.examples, [code]: { $ref: `#/components/examples/${code}` } };
     }
   }
 }
