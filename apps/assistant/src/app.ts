@@ -27,6 +27,7 @@ import { createCollectorClient } from './collector/client.ts';
 import type { Config } from './config.ts';
 import { createFileService } from './files/files.ts';
 import { registerFileRoutes } from './files/routes.ts';
+import { CONSOLE_FOLDER, registerConsoleRoutes } from './console.ts';
 import { registerHomeRoute } from './home.ts';
 import { createBoardService } from './boards/boards.ts';
 import { registerBoardRoutes } from './boards/routes.ts';
@@ -165,7 +166,8 @@ export async function createApp({
   registerOwnSignInRoutes(app, signInDeps);
   registerAuditRoute(app, db);
   registerMemoryRoutes(app, memory);
-  registerHomeRoute(app, identity, config.BASE_URL);
+  if (!(await registerConsoleRoutes(app, CONSOLE_FOLDER)))
+    registerHomeRoute(app, identity, config.BASE_URL);
   await registerWebhookRoutes(app, {
     db,
     receiver: createEventReceiver({ db, registry, metrics }),

@@ -1,0 +1,28 @@
+import type { en } from './en.ts';
+
+/** Texts of the console in one language. */
+export type Messages = typeof en;
+
+export const LANGUAGES = ['uk', 'ru', 'en'] as const;
+export type Language = (typeof LANGUAGES)[number];
+
+/** Returns the first of a browser's languages that the console has, or else Ukrainian. */
+export function chooseLanguage(preferred: readonly string[]): Language {
+  const codes = preferred.map((tag) => tag.toLowerCase().split('-')[0]);
+  return LANGUAGES.find((language) => language === codes.find(isLanguage)) ?? 'uk';
+}
+
+export const isLanguage = (code: string | null | undefined): code is Language =>
+  (LANGUAGES as readonly (string | null | undefined)[]).includes(code);
+
+/** Loads the texts of a language, which are a separate file of the built console. */
+export async function loadMessages(language: Language): Promise<Messages> {
+  switch (language) {
+    case 'uk':
+      return (await import('./uk.ts')).uk;
+    case 'ru':
+      return (await import('./ru.ts')).ru;
+    case 'en':
+      return (await import('./en.ts')).en;
+  }
+}

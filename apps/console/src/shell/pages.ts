@@ -1,0 +1,44 @@
+import {
+  IconBookmark,
+  IconBrain,
+  IconHome,
+  IconLayoutKanban,
+  IconMap2,
+  IconMessageCircle,
+  IconSearch,
+  IconSettings,
+  IconUser,
+} from '@tabler/icons-react';
+import type { Messages } from '../i18n/messages.ts';
+import { hasPermission, type User } from '../start/session.ts';
+
+/** Page of the console's navigation. */
+export type Page = {
+  path: string;
+  label: (messages: Messages) => string;
+  icon: typeof IconHome;
+  /** Letter that follows `g` on the keyboard. */
+  key: string;
+  /** Permission without which the page is not offered. */
+  permission?: string;
+  isForAdmins?: boolean;
+};
+
+const PAGES: readonly Page[] = [
+  { path: '/app/search', label: ({ search }) => search, icon: IconSearch, key: 's', permission: 'svc.tools.use' },
+  { path: '/app/map', label: ({ map }) => map, icon: IconMap2, key: 'm', permission: 'svc.tools.use' },
+  { path: '/app/boards', label: ({ boards }) => boards, icon: IconLayoutKanban, key: 'b' },
+  { path: '/app/saved', label: ({ saved }) => saved, icon: IconBookmark, key: 'f' },
+  { path: '/app/chat', label: ({ chat }) => chat, icon: IconMessageCircle, key: 'c' },
+  { path: '/app/memory', label: ({ memory }) => memory, icon: IconBrain, key: 'r' },
+  { path: '/app/account', label: ({ account }) => account, icon: IconUser, key: 'u' },
+  { path: '/app/admin', label: ({ admin }) => admin, icon: IconSettings, key: 'a', isForAdmins: true },
+];
+
+/** Lists the pages that a user may open. */
+export const listPages = (user: User): readonly Page[] =>
+  PAGES.filter(
+    ({ permission, isForAdmins }) =>
+      (permission === undefined || hasPermission(user, permission)) &&
+      (isForAdmins !== true || user.role === 'admin'),
+  );
