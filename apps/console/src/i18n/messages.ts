@@ -1,4 +1,4 @@
-import type { en } from './en.ts';
+import type { en } from './en/index.ts';
 
 /** Texts of the console in one language. */
 export type Messages = typeof en;
@@ -19,10 +19,10 @@ export const isLanguage = (code: string | null | undefined): code is Language =>
 export async function loadMessages(language: Language): Promise<Messages> {
   switch (language) {
     case 'uk':
-      return (await import('./uk.ts')).uk;
+      return (await import('./uk/index.ts')).uk;
     case 'ru':
-      return (await import('./ru.ts')).ru;
+      return (await import('./ru/index.ts')).ru;
     case 'en':
-      return (await import('./en.ts')).en;
+      return (await import('./en/index.ts')).en;
   }
 }

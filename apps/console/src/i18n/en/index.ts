@@ -1,0 +1,5 @@
+import { listings } from './listings.ts';
+import { shell } from './shell.ts';
+
+/** Texts of the console in English. The other languages have the same keys. Each part has a file of its own. */
+export const en = { ...shell, listings };

@@ -1,0 +1,70 @@
+import type { ShellMessages } from '../en/shell.ts';
+import { createPlural } from '../plural.ts';
+
+const count = createPlural('ru');
+
+export const shell = {
+  language: 'Русский',
+  languageLabel: 'Язык',
+  search: 'Поиск',
+  map: 'Карта',
+  boards: 'Подборки',
+  saved: 'Сохранённые поиски',
+  chat: 'Чат',
+  memory: 'Память',
+  account: 'Профиль',
+  admin: 'Администрирование',
+  compare: 'Сравнение',
+  pages: 'Страницы',
+  more: 'Ещё',
+  commands: 'Перейти на страницу или выполнить команду',
+  noCommand: 'Такой команды нет',
+  openCommands: 'Команды',
+  skipToContent: 'К содержанию',
+  close: 'Закрыть',
+  theme: { label: 'Тема', light: 'Светлая', dark: 'Тёмная', auto: 'Как в системе' },
+  signIn: {
+    title: 'Все объявления в одном месте',
+    text: 'Ищите, сравнивайте и обсуждайте жильё, которое собираете, на украинском, русском и английском.',
+    button: 'Войти',
+    ended: 'Сеанс завершён. Введённое сохранено: войдите снова, чтобы продолжить.',
+  },
+  signOut: 'Выйти',
+  keys: {
+    title: 'Клавиши',
+    palette: 'Открыть команды',
+    help: 'Показать этот список',
+    search: 'К полю поиска',
+    next: 'Следующее объявление',
+    previous: 'Предыдущее объявление',
+    open: 'Открыть объявление',
+    status: 'Выбрать статус',
+    hide: 'Скрыть или показать объявление',
+    compare: 'Добавить объявление к сравнению или убрать',
+    page: (page) => `Перейти: ${page}`,
+    then: 'затем',
+    areSwitchedOff: 'Однобуквенные клавиши выключены в вашем профиле.',
+  },
+  error: {
+    title: 'Что-то пошло не так',
+    network: 'Сервер недоступен. Проверьте соединение и попробуйте ещё раз.',
+    codes: {
+      rate_limited: 'Слишком много запросов',
+      unavailable: 'Сервис недоступен',
+      collector_unavailable: 'Объявления недоступны',
+      listing_not_found: 'Такого объявления нет',
+      permission_missing: 'Не хватает разрешения',
+      validation_failed: 'Неверный запрос',
+      internal_error: 'Ошибка сервера',
+    },
+    request: (id) => `Запрос ${id}`,
+    retry: 'Попробовать ещё раз',
+    retryIn: (seconds) =>
+      `Попробовать ещё раз через ${count(seconds, { one: '# секунду', few: '# секунды', other: '# секунд' })}`,
+    asOf: (time) => `Сервер недоступен. Данные по состоянию на ${time}.`,
+    missingPage: 'Такой страницы нет',
+    toSearch: 'К поиску',
+    missingPermission: (permission) =>
+      `Нужно разрешение ${permission}. Его может дать администратор.`,
+  },
+} satisfies ShellMessages;

@@ -1,0 +1,5 @@
+import type { Messages } from '../messages.ts';
+import { listings } from './listings.ts';
+import { shell } from './shell.ts';
+
+export const uk = { ...shell, listings } satisfies Messages;

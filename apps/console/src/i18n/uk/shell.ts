@@ -1,0 +1,70 @@
+import type { ShellMessages } from '../en/shell.ts';
+import { createPlural } from '../plural.ts';
+
+const count = createPlural('uk');
+
+export const shell = {
+  language: 'Українська',
+  languageLabel: 'Мова',
+  search: 'Пошук',
+  map: 'Мапа',
+  boards: 'Добірки',
+  saved: 'Збережені пошуки',
+  chat: 'Чат',
+  memory: 'Пам’ять',
+  account: 'Профіль',
+  admin: 'Адміністрування',
+  compare: 'Порівняння',
+  pages: 'Сторінки',
+  more: 'Ще',
+  commands: 'Перейти на сторінку або виконати команду',
+  noCommand: 'Такої команди немає',
+  openCommands: 'Команди',
+  skipToContent: 'До вмісту',
+  close: 'Закрити',
+  theme: { label: 'Тема', light: 'Світла', dark: 'Темна', auto: 'Як у системі' },
+  signIn: {
+    title: 'Усі оголошення в одному місці',
+    text: 'Шукайте, порівнюйте й обговорюйте житло, яке збираєте, українською, російською та англійською.',
+    button: 'Увійти',
+    ended: 'Сеанс завершено. Введене збережено: увійдіть знову, щоб продовжити.',
+  },
+  signOut: 'Вийти',
+  keys: {
+    title: 'Клавіші',
+    palette: 'Відкрити команди',
+    help: 'Показати цей список',
+    search: 'До поля пошуку',
+    next: 'Наступне оголошення',
+    previous: 'Попереднє оголошення',
+    open: 'Відкрити оголошення',
+    status: 'Вибрати статус',
+    hide: 'Приховати або показати оголошення',
+    compare: 'Додати оголошення до порівняння або вилучити',
+    page: (page) => `Перейти: ${page}`,
+    then: 'потім',
+    areSwitchedOff: 'Однолітерні клавіші вимкнено у вашому профілі.',
+  },
+  error: {
+    title: 'Щось пішло не так',
+    network: 'Сервер недоступний. Перевірте з’єднання та спробуйте ще раз.',
+    codes: {
+      rate_limited: 'Забагато запитів',
+      unavailable: 'Сервіс недоступний',
+      collector_unavailable: 'Оголошення недоступні',
+      listing_not_found: 'Такого оголошення немає',
+      permission_missing: 'Бракує дозволу',
+      validation_failed: 'Неправильний запит',
+      internal_error: 'Помилка сервера',
+    },
+    request: (id) => `Запит ${id}`,
+    retry: 'Спробувати ще раз',
+    retryIn: (seconds) =>
+      `Спробувати ще раз через ${count(seconds, { one: '# секунду', few: '# секунди', other: '# секунд' })}`,
+    asOf: (time) => `Сервер недоступний. Дані станом на ${time}.`,
+    missingPage: 'Такої сторінки немає',
+    toSearch: 'До пошуку',
+    missingPermission: (permission) =>
+      `Потрібен дозвіл ${permission}. Його може надати адміністратор.`,
+  },
+} satisfies ShellMessages;
