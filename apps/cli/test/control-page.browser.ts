@@ -47,6 +47,7 @@ const assistant = await startAssistant(
   {
     database: await openTestDatabase<never>(),
     log: createLogger({ level: 'silent', service: 'assistant' }),
+    hasConsole: false,
   },
 );
 after(assistant.close);
@@ -159,7 +160,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
     for (const summary of await page.locator('summary').all()) await summary.click();
     assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 360);
     const background = await page.evaluate('getComputedStyle(document.body).backgroundColor');
-    assert.equal(background, colorScheme === 'dark' ? 'rgb(20, 23, 26)' : 'rgb(244, 245, 246)');
+    assert.equal(background, colorScheme === 'dark' ? 'rgb(19, 23, 21)' : 'rgb(247, 248, 247)');
     assert.deepEqual(errors, []);
   });
 }

@@ -10,30 +10,38 @@ export const FAVICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 
   <g fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" stroke-linejoin="round">
     <circle cx="11.5" cy="20.5" r="4.5"/><path d="M15 17l8-8m-3 3 3 3"/></g></svg>`;
 
+const LOGO = rawHtml(FAVICON.replace('<svg', '<svg width="32" height="32" aria-hidden="true"'));
+
 /** Style of all pages, for light and dark mode and widths from 320 px. */
 const PAGE_STYLE = `
-  :root { color-scheme: light dark; }
+  :root { color-scheme: light dark; --link: light-dark(#1f5fbf, #8ab4f8); --line: light-dark(#d7dcd9, #3a443e);
+    --card: light-dark(#fff, #181d1a); --faint: light-dark(#5f6b65, #9ba6a0); }
   * { box-sizing: border-box; }
-  body { max-width: 44rem; margin: 0 auto; padding: 2rem 1rem; font: 1rem/1.5 system-ui, sans-serif;
-    overflow-wrap: anywhere; background: light-dark(#f4f5f6, #14171a); }
-  h1 { font-size: 1.375rem; }
-  h2 { display: inline-block; margin: 0 0.5rem 0 0; font-size: 1.125rem; }
+  body { max-width: 46rem; margin: 0 auto; padding: 2.5rem 1rem; color: light-dark(#1a211d, #dbe2de);
+    font: 15px/1.55 "Inter Variable", system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif; overflow-wrap: anywhere;
+    background: light-dark(#f7f8f7, #131715); }
+  h1 { display: flex; gap: 0.75rem; align-items: center; font-size: 1.5rem; line-height: 1.25; }
+  h2 { display: inline-block; margin: 0 0.5rem 0 0; font-size: 1.0625rem; }
   dd { margin: 0 0 0.5rem; }
-  a, summary { color: light-dark(#1f5fbf, #8ab4f8); cursor: pointer; }
-  small, .details, time, .outcome { display: block; font-size: 0.875rem; }
+  a, summary { color: var(--link); cursor: pointer; }
+  small, .details, time, .outcome { display: block; font-size: 0.8125rem; }
+  .details, time { color: var(--faint); }
   .notice .outcome { display: inline; font-size: 1rem; }
-  section, .notice, button { margin: 0 0 1rem; padding: 0.75rem 1.25rem; border-radius: 0.75rem;
-    border: 1px solid light-dark(#8b929a, #6b737b); background: light-dark(#fff, #1e2226); }
-  button { min-height: 2.75rem; font: inherit; color: inherit; cursor: pointer; }
+  section, .notice, button { margin: 0 0 0.75rem; padding: 0.75rem 1.25rem; border-radius: 12px;
+    border: 1px solid var(--line); background: var(--card); }
+  button { min-height: 2.75rem; padding: 0.5rem 1rem; border-radius: 8px; font: inherit; color: inherit; cursor: pointer; }
+  button:hover { border-color: var(--link); }
   button:disabled { cursor: not-allowed; opacity: 0.6; }
-  :focus-visible { outline: 3px solid light-dark(#1f5fbf, #8ab4f8); outline-offset: 2px; }
-  .picker button { display: block; width: 100%; max-width: 28rem; text-align: start; }
+  :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+  .picker button { display: block; width: 100%; max-width: 28rem; padding: 0.75rem 1.25rem; border-radius: 12px;
+    font-weight: 600; text-align: start; }
+  .picker .details { font-weight: 400; }
   .good { color: light-dark(#1d6f42, #7fd1a0); }
   .wait { color: light-dark(#7a5300, #e6bd67); }
   .bad { color: light-dark(#b3261e, #f2a29b); }
   .actions { display: flex; flex-wrap: wrap; gap: 0 0.75rem; }
   .choices { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(16rem, 100%), 1fr)); }
-  fieldset { margin: 0.75rem 0 1rem; min-width: 0; }
+  fieldset { margin: 0.75rem 0 1rem; min-width: 0; border: 1px solid var(--line); border-radius: 8px; }
   label { display: flex; gap: 0.75rem; align-items: baseline; min-height: 2.75rem; }
   ul { padding: 0; list-style: none; }
   .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
@@ -55,7 +63,7 @@ export function createPage(title: string, body: Html, redirectUris: readonly str
     </head>
     <body>
       <main>
-        <h1>${title}</h1>
+        <h1>${LOGO} ${title}</h1>
         ${body}
       </main>
     </body>

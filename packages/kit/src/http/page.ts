@@ -36,20 +36,37 @@ export function renderInlineCode(text: string): Html {
   return html`${parts.map((part, index) => (index % 2 === 0 ? html`${part}` : html`<code>${part}</code>`))}`;
 }
 
-// Links and faint text have a contrast of at least 4.5:1 in light and dark mode.
+// The colours are those of the console. Links and faint text have a contrast of at least 4.5:1 in light and dark mode.
 const PAGE_STYLE = `
-:root { color-scheme: light dark; --accent: #2f7d5b; --link: #2f7d5b; }
-@media (prefers-color-scheme: dark) { :root { --link: #7fd1a0; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 42rem; margin: 4rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; }
+:root { color-scheme: light dark; --accent: #2f7d5b; --link: light-dark(#266a4d, #8dccaa);
+  --text: light-dark(#1a211d, #dbe2de); --faint: light-dark(#5f6b65, #9ba6a0); --line: light-dark(#e5e9e7, #2c3430);
+  --surface: light-dark(#f7f8f7, #131715); --card: light-dark(#fff, #181d1a); }
+* { box-sizing: border-box; }
+body { margin: 0; min-height: 100vh; padding: 3rem 1rem; background: var(--surface); color: var(--text);
+  font: 15px/1.55 "Inter Variable", system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
+.brand { display: flex; gap: .6rem; align-items: center; width: fit-content; margin: 0 auto 1.5rem; font-size: 1.1rem;
+  font-weight: 650; color: inherit; text-decoration: none; }
+main { max-width: 34rem; margin: 0 auto; padding: 1.75rem 2rem; border: 1px solid var(--line); border-radius: 16px;
+  background: var(--card); overflow-wrap: anywhere; }
+h1 { margin: 0 0 .75rem; font-size: 1.5rem; line-height: 1.25; text-wrap: balance; }
 a { color: var(--link); }
-button, .button { font: inherit; padding: .5rem 1rem; border: 1px solid var(--accent); border-radius: .4rem;
+button, .button { font: inherit; font-weight: 600; min-height: 2.6rem; padding: .5rem 1.1rem; border: 0; border-radius: 8px;
   background: var(--accent); color: #fff; text-decoration: none; cursor: pointer; display: inline-block; }
+:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 code { font-size: .9em; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem; }
-dt { opacity: .75; } dd { margin: 0; overflow-wrap: anywhere; }
-small { opacity: .75; overflow-wrap: anywhere; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.25rem; }
+dt { color: var(--faint); } dd { margin: 0; overflow-wrap: anywhere; }
+small { color: var(--faint); overflow-wrap: anywhere; }
 `;
+
+const FAVICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
+  <rect width="32" height="32" rx="7" fill="#2f7d5b"/>
+  <path d="M6 16.5 16 8l10 8.5M9 15v9h14v-9" fill="none" stroke="#fff" stroke-width="3"
+    stroke-linecap="round" stroke-linejoin="round"/>
+</svg>
+`;
+
+const LOGO = rawHtml(FAVICON.replace('<svg', '<svg width="28" height="28" aria-hidden="true"'));
 
 // Browsers hash the whole element content, so it must contain only the style.
 const STYLE_ELEMENT = rawHtml(`<style>${PAGE_STYLE}</style>`);
@@ -77,6 +94,7 @@ ${
       ${STYLE_ELEMENT} ${page.head}
     </head>
     <body>
+      <div class="brand">${LOGO} Oselya</div>
       <main>${page.body}</main>
     </body>
   </html>`.html
@@ -101,13 +119,6 @@ export const securityHeaders: Readonly<Record<string, string>> = {
   'x-permitted-cross-domain-policies': 'none',
   'x-xss-protection': '0',
 };
-
-const FAVICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
-  <rect width="32" height="32" rx="7" fill="#2f7d5b"/>
-  <path d="M6 16.5 16 8l10 8.5M9 15v9h14v-9" fill="none" stroke="#fff" stroke-width="3"
-    stroke-linecap="round" stroke-linejoin="round"/>
-</svg>
-`;
 
 /** Registers `GET /favicon.ico`. */
 export function registerIconRoute(app: FastifyInstance): void {
