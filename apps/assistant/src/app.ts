@@ -96,10 +96,13 @@ export async function createApp({
   config,
   database,
   log,
+  hasConsole = true,
 }: {
   config: Config;
   database: AssistantDatabase;
   log: Logger;
+  /** Whether to serve the console, if it is built. */
+  hasConsole?: boolean;
 }): Promise<Server> {
   const { db } = database;
   const memory = createMemoryService({ db });
@@ -166,7 +169,8 @@ export async function createApp({
   registerOwnSignInRoutes(app, signInDeps);
   registerAuditRoute(app, db);
   registerMemoryRoutes(app, memory);
-  if (!(await registerConsoleRoutes(app, CONSOLE_FOLDER)))
+  const consoleOptions = { folder: CONSOLE_FOLDER, baseUrl: config.BASE_URL };
+  if (!hasConsole || !(await registerConsoleRoutes(app, consoleOptions)))
     registerHomeRoute(app, identity, config.BASE_URL);
   await registerWebhookRoutes(app, {
     db,

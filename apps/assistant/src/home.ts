@@ -3,7 +3,7 @@ import { permissions as knownPermissions, type User } from './access/permissions
 import type { Identity } from './identity/identity.ts';
 import { buildPageSchema } from './identity/routes.ts';
 
-/** Registers `/`, the home page. */
+/** Registers `/`, the home page without the console. */
 export function registerHomeRoute(app: Server, identity: Identity, baseUrl: string): void {
   app.get(
     '/',
@@ -17,7 +17,10 @@ export function registerHomeRoute(app: Server, identity: Identity, baseUrl: stri
         title: 'Assistant',
         body: html`<h1>Oselya</h1>
           ${resolvedUser === undefined ? renderSignIn(baseUrl) : renderUser(resolvedUser.user)}
-          <p><a href="/docs">API documentation</a></p>`,
+          <p><a href="/docs">API documentation</a></p>
+          <p>
+            <small>Build the console with <code>npm run build:console</code>, then restart.</small>
+          </p>`,
       });
       return (
         reply

@@ -34,6 +34,7 @@ export async function start(
   sharedResources: {
     database?: Pick<Database<never>, 'db' | 'pool' | 'listen' | 'isExclusive'>;
     log?: Logger;
+    hasConsole?: boolean;
   } = {},
 ): Promise<{ url: string; close: () => Promise<void> }> {
   const config = readConfig(env);
@@ -51,6 +52,7 @@ export async function start(
     config,
     database: database as unknown as AssistantDatabase,
     log,
+    ...(sharedResources.hasConsole === false && { hasConsole: false }),
   });
   resources.defer(() => closeServer(app, SHUTDOWN_TIMEOUT_MS));
   const url = await listen(app, {

@@ -23,6 +23,7 @@ const app = await createApp({
   config: readConfig({ SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url') }),
   database: createOfflineDatabase<Tables>(),
   log: createLogger({ level: 'silent', service: 'test' }),
+  hasConsole: false,
 });
 after(() => app.close());
 

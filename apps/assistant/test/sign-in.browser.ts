@@ -57,7 +57,7 @@ async function startAssistant(port: number | undefined, env: Record<string, stri
     ...env,
   };
   const log = createLogger({ level: 'silent', service: 'assistant' });
-  const assistant = await start(settings, { database, log });
+  const assistant = await start(settings, { database, log, hasConsole: false });
   deferCleanup(assistant.close);
   return assistant.url;
 }

@@ -302,6 +302,7 @@ suite('outage of the database', async () => {
       config: readConfig(settings()),
       database,
       log: createLogger({ level: 'fatal', service: 'assistant', destination: { write() {} } }),
+      hasConsole: false,
     });
     deferCleanup(() => offlineApp.close());
     const browser = await signInUser(app);

@@ -54,6 +54,7 @@ export async function openAssistant(env: Record<string, string> = {}, legacySche
         : await connect<Tables>({ url: database.url, maxConnections: 3 });
     const appDatabase = instanceDatabase ?? database;
     const app = await createApp({
+      hasConsole: false,
       config: readConfig(settings(overrides)),
       database: {
         ...appDatabase,

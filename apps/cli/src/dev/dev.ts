@@ -1,4 +1,6 @@
+import { execFile } from 'node:child_process';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import fastifyStatic from '@fastify/static';
 import { start as startAssistant } from '@oselya/assistant';
 import {
@@ -26,7 +28,9 @@ import {
 } from './settings.ts';
 import { formatSummary } from './summary.ts';
 
-const INVENTORY_FILE = join(import.meta.dirname, '../../../../inventory/endpoints.json');
+const ROOT = join(import.meta.dirname, '../../../..');
+const INVENTORY_FILE = join(ROOT, 'inventory/endpoints.json');
+const CONSOLE_BUILD_SCRIPT = join(ROOT, 'scripts/build-console.ts');
 
 /**
  * Runs the whole platform in one process: the assistant, the collector with its worker, the development identity
@@ -57,6 +61,7 @@ async function start(
   const startedAt = performance.now();
 
   await using resources = new AsyncDisposableStack();
+  const consoleBuild = buildConsole(log);
   const database = await connect<never>({
     url,
     dataDir,
@@ -95,6 +100,7 @@ async function start(
     requiresKeys && collectorAdminKey === ''
       ? await createKey('administration', ['admin'])
       : undefined;
+  await consoleBuild;
   const assistant = await startAssistant(
     {
       INVENTORY_FILE,
@@ -144,6 +150,15 @@ async function start(
   }
   summaryOutput.resolve();
   return resources.move();
+}
+
+/** Builds the console in a child process, if its files have changed. Otherwise this takes less than the database. */
+async function buildConsole(log: Logger): Promise<void> {
+  try {
+    await promisify(execFile)(process.execPath, [CONSOLE_BUILD_SCRIPT, '--if-changed']);
+  } catch (error) {
+    log.warn({ err: error }, 'the console could not be built: run npm run build:console');
+  }
 }
 
 /**
