@@ -6,5 +6,10 @@ export default defineConfig({
   plugins: [react()],
   // The assistant replaces the placeholder in every answer.
   html: { cspNonce: '{{nonce}}' },
-  build: { target: 'es2023', modulePreload: { polyfill: false }, assetsInlineLimit: 0 },
+  build: {
+    target: 'es2023',
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+    manifest: 'manifest.json',
+  },
 });

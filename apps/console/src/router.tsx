@@ -1,55 +1,122 @@
+import { Button, Skeleton, Stack } from '@mantine/core';
+import {
+  useQueryClient,
+  useQueryErrorResetBoundary,
+  useSuspenseQuery,
+} from '@tanstack/react-query';
 import {
   createRootRoute,
   createRoute,
   createRouter,
+  type ErrorComponentProps,
   lazyRouteComponent,
+  Link,
   redirect,
+  useRouter,
 } from '@tanstack/react-router';
-import { useSuspenseQuery } from '@tanstack/react-query';
-import { Button, Stack, Title } from '@mantine/core';
-import { Link } from '@tanstack/react-router';
+import { IconMapOff } from '@tabler/icons-react';
+import { useEffect, useRef } from 'react';
 import { useMessages } from './i18n/language.tsx';
+import { EmptyNotice, ProblemNotice } from './shell/problem.tsx';
+import { parseParams, writeParams } from './shell/params.ts';
 import { Shell } from './shell/shell.tsx';
+import { announceSession, takeWantedAddress, userQuery } from './start/session.ts';
 import { SignIn } from './start/sign-in.tsx';
-import { takeWantedAddress, userQuery } from './start/session.ts';
 
 const rootRoute = createRootRoute({ component: Root, notFoundComponent: MissingPage });
 
 function Root() {
   const { data: user } = useSuspenseQuery(userQuery);
-  return user === null ? <SignIn hasEnded={false} /> : <Shell user={user} />;
+  const wasSignedIn = useRef(false);
+  useEffect(() => {
+    if (user !== null) wasSignedIn.current = true;
+  }, [user]);
+  return user === null ? (
+    <SignIn hasEnded={wasSignedIn.current} />
+  ) : (
+    <Shell key={user.id} user={user} />
+  );
 }
 
 function MissingPage() {
   const { missingPage, toSearch } = useMessages().error;
   return (
-    <Stack align="start">
-      <Title order={1}>{missingPage}</Title>
-      <Button component={Link} to="/app/search">
+    <EmptyNotice icon={<IconMapOff size={40} stroke={1.3} />} title={missingPage}>
+      <Button component={Link} to="/app/search" variant="default">
         {toSearch}
       </Button>
+    </EmptyNotice>
+  );
+}
+
+function FailedPage({ error, reset }: ErrorComponentProps) {
+  const router = useRouter();
+  const client = useQueryClient();
+  const { reset: resetQueries } = useQueryErrorResetBoundary();
+  return (
+    <Stack p="md" maw={640}>
+      <ProblemNotice
+        error={error}
+        onRetry={() => {
+          resetQueries();
+          void client.invalidateQueries();
+          reset();
+          void router.invalidate();
+        }}
+      />
     </Stack>
   );
 }
+
+const PendingPage = () => (
+  <Stack aria-busy>
+    <Skeleton height={44} />
+    <Skeleton height={400} />
+  </Stack>
+);
 
 const homeRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/',
   beforeLoad: () => {
+    // Sign-ins and sign-outs end here.
+    announceSession();
     throw redirect({ href: takeWantedAddress() ?? '/app/search' });
   },
 });
 
+const LISTINGS_PERMISSION = { permission: 'svc.tools.use' };
+
 const searchRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: '/app/search',
+  staticData: LISTINGS_PERMISSION,
   component: lazyRouteComponent(() => import('./search/page.tsx'), 'SearchPage'),
 });
 
-/** Router of the console. */
+const listingRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/app/listings/$id',
+  staticData: LISTINGS_PERMISSION,
+  component: lazyRouteComponent(() => import('./listing/page.tsx'), 'ListingPage'),
+});
+
+const compareRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/app/compare',
+  staticData: LISTINGS_PERMISSION,
+  component: lazyRouteComponent(() => import('./compare/page.tsx'), 'ComparePage'),
+});
+
+/** Router of the console. Parameters of addresses are texts, and arrays of texts if they are repeated. */
 export const router = createRouter({
-  routeTree: rootRoute.addChildren([homeRoute, searchRoute]),
+  routeTree: rootRoute.addChildren([homeRoute, searchRoute, listingRoute, compareRoute]),
+  parseSearch: parseParams,
+  stringifySearch: writeParams,
   defaultPreload: 'intent',
+  defaultPendingMs: 150,
+  defaultPendingComponent: PendingPage,
+  defaultErrorComponent: FailedPage,
   scrollRestoration: true,
 });
 

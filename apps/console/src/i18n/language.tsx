@@ -1,10 +1,23 @@
 import { useQuery } from '@tanstack/react-query';
 import { createContext, type ReactNode, use, useEffect, useMemo, useState } from 'react';
-import { chooseLanguage, isLanguage, type Language, loadMessages, type Messages } from './messages.ts';
+import {
+  chooseLanguage,
+  isLanguage,
+  type Language,
+  loadMessages,
+  type Messages,
+} from './messages.ts';
+
+/** Names of the languages in themselves. */
+export const LANGUAGE_NAMES = { uk: 'Українська', ru: 'Русский', en: 'English' } as const;
 
 const STORAGE_KEY = 'oselya-language';
 
-type LanguageState = { language: Language; messages: Messages; setLanguage: (to: Language) => void };
+type LanguageState = {
+  language: Language;
+  messages: Messages;
+  setLanguage: (to: Language) => void;
+};
 
 const LanguageContext = createContext<LanguageState | undefined>(undefined);
 

@@ -15,14 +15,11 @@ export function chooseLanguage(preferred: readonly string[]): Language {
 export const isLanguage = (code: string | null | undefined): code is Language =>
   (LANGUAGES as readonly (string | null | undefined)[]).includes(code);
 
+const LOADERS: Record<Language, () => Promise<Messages>> = {
+  uk: async () => (await import('./uk/index.ts')).uk,
+  ru: async () => (await import('./ru/index.ts')).ru,
+  en: async () => (await import('./en/index.ts')).en,
+};
+
 /** Loads the texts of a language, which are a separate file of the built console. */
-export async function loadMessages(language: Language): Promise<Messages> {
-  switch (language) {
-    case 'uk':
-      return (await import('./uk/index.ts')).uk;
-    case 'ru':
-      return (await import('./ru/index.ts')).ru;
-    case 'en':
-      return (await import('./en/index.ts')).en;
-  }
-}
+export const loadMessages = (language: Language): Promise<Messages> => LOADERS[language]();

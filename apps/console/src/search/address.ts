@@ -1,11 +1,10 @@
 /** Kinds of values of the filters in an address. */
 const FILTERS = {
-  deal_type: 'text',
+  deal_type: 'texts',
   property_type: 'texts',
   city: 'texts',
   district: 'texts',
   region: 'texts',
-  place_ids: 'numbers',
   source_slug: 'texts',
   currency: 'text',
   price_min: 'number',
@@ -22,61 +21,70 @@ const FILTERS = {
   not_last_floor: 'flag',
   features: 'texts',
   has_images: 'flag',
-  price_fell_since: 'text',
+  price_dropped_since: 'text',
   first_seen_since: 'text',
+  include_archived: 'flag',
 } as const;
 
-type Values = { text: string; texts: string[]; number: number; numbers: number[]; flag: true };
+type Values = { text: string; texts: string[]; number: number; flag: true };
 export type FilterName = keyof typeof FILTERS;
 export type Filters = { -readonly [Name in FilterName]?: Values[(typeof FILTERS)[Name]] };
+
+/** Filters that take several values. */
+export type ListFilterName = {
+  [Name in FilterName]: (typeof FILTERS)[Name] extends 'texts' ? Name : never;
+}[FilterName];
 
 export const ORDERS = [
   'newest',
   'price_asc',
   'price_desc',
   'price_per_m2_asc',
-  'price_per_m2_desc',
-  'area_asc',
   'area_desc',
 ] as const;
 export type Order = (typeof ORDERS)[number];
 
-/** Search of an address: words, filters and the order of searches without words. */
-export type Search = { q?: string; sort?: Order } & Filters;
+export const MODES = ['hybrid', 'words', 'meaning'] as const;
+export type Mode = (typeof MODES)[number];
+
+/** Search of an address: words with their mode, filters, and the order of searches without words. */
+export type Search = { q?: string; mode?: Mode; sort?: Order } & Filters;
+
+/** Changes of a search. An undefined member is removed. */
+export type SearchChanges = { [Name in keyof Search]?: Search[Name] | undefined };
 
 /** Reads a search from the parameters of an address. Invalid values are left out. */
 export function readSearch(params: URLSearchParams): Search {
   const q = params.get('q')?.trim();
-  const sort = ORDERS.find((order) => order === params.get('sort'));
+  const mode = MODES.find((known) => known === params.get('mode'));
+  const sort = ORDERS.find((known) => known === params.get('sort'));
   const filters = Object.entries(FILTERS).flatMap(([name, kind]) => {
     const value = readValue(kind, params.getAll(name));
     return value === undefined ? [] : [[name, value] as const];
   });
-  return { ...(q && { q }), ...(sort && { sort }), ...(Object.fromEntries(filters) as Filters) };
+  return {
+    ...(q && { q }),
+    ...(mode && mode !== 'hybrid' && { mode }),
+    ...(sort && sort !== 'newest' && { sort }),
+    ...(Object.fromEntries(filters) as Filters),
+  };
 }
 
 function readValue(kind: keyof Values, texts: readonly string[]): Values[keyof Values] | undefined {
   const values = texts.map((text) => text.trim()).filter((text) => text !== '');
-  const numbers = values.map(Number).filter(Number.isFinite);
-  switch (kind) {
-    case 'text':
-      return values[0];
-    case 'texts':
-      return values.length === 0 ? undefined : values;
-    case 'number':
-      return numbers[0];
-    case 'numbers':
-      return numbers.length === 0 ? undefined : numbers;
-    case 'flag':
-      return values.includes('true') ? true : undefined;
-  }
+  if (values.length === 0) return undefined;
+  if (kind === 'text') return values[0];
+  if (kind === 'texts') return values;
+  if (kind === 'number') return values.map(Number).find(Number.isFinite);
+  return values.includes('true') ? true : undefined;
 }
 
 /** Writes a search as the parameters of an address, in a constant order, so that equal searches have equal addresses. */
-export function writeSearch(search: Search): URLSearchParams {
-  const { q, sort, ...filters } = search;
+export function writeSearch(search: SearchChanges): URLSearchParams {
+  const { q, mode, sort, ...filters } = search;
   const params = new URLSearchParams();
   if (q) params.set('q', q);
+  if (mode && mode !== 'hybrid') params.set('mode', mode);
   for (const name of Object.keys(FILTERS) as FilterName[]) {
     for (const value of [filters[name] ?? []].flat()) params.append(name, String(value));
   }
@@ -84,10 +92,18 @@ export function writeSearch(search: Search): URLSearchParams {
   return params;
 }
 
-/** Returns the request of a search: by words and meaning, or without words in an order. */
-export function createRequest({ q, sort, ...filters }: Search): { path: string; body: object } {
-  const folded = { ...filters, fold_duplicates: true };
-  return q
-    ? { path: '/listings/search/hybrid', body: { ...folded, query: q, highlight: true } }
-    : { path: '/listings/search/browse', body: { ...folded, ...(sort && { sort }) } };
+/** Returns the request of a page of a search: by words and meaning, or without words in an order. */
+export function createRequest(
+  { q, mode = 'hybrid', sort, ...filters }: Search,
+  { limit, cursor }: { limit: number; cursor?: string },
+): { path: string; body: object } {
+  const body = { ...filters, fold_duplicates: true, limit, ...(cursor && { cursor }) };
+  if (q === undefined)
+    return { path: '/listings/browse', body: { ...body, ...(sort && { sort }) } };
+  const search = { ...body, mode, query: q };
+  // The nearest listings have no passage with words.
+  return {
+    path: '/listings/search',
+    body: mode === 'meaning' ? search : { ...search, highlight: true },
+  };
 }

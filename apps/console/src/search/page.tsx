@@ -1,179 +1,240 @@
-import {
-  Button,
-  Center,
-  Checkbox,
-  Grid,
-  Group,
-  NativeSelect,
-  Skeleton,
-  Stack,
-  Text,
-  TextInput,
-  Title,
-} from '@mantine/core';
-import { IconSearch } from '@tabler/icons-react';
+import { Button } from '@mantine/core';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
+import { IconAdjustmentsHorizontal, IconBookmarkPlus, IconX } from '@tabler/icons-react';
 import { useLocation, useNavigate } from '@tanstack/react-router';
-import { useMemo } from 'react';
-import { useMessages } from '../i18n/language.tsx';
-import { ProblemNotice } from '../shell/problem.tsx';
-import { type Filters, ORDERS, readSearch, type Search, writeSearch } from './address.ts';
-import { type FacetValue, facetsQuery, hitsQuery } from './queries.ts';
-import { Row } from './row.tsx';
+import { lazy, Suspense, useMemo, useState } from 'react';
+import { useLanguage } from '../i18n/language.tsx';
+import { ComparisonTray } from '../listings/comparison-tray.tsx';
+import { StaleNotice } from '../shell/problem.tsx';
+import { useTitle } from '../shell/title.ts';
+import { settingsQuery } from '../start/settings.ts';
+import {
+  MODES,
+  ORDERS,
+  readSearch,
+  type Search,
+  type SearchChanges,
+  writeSearch,
+} from './address.ts';
+import { type Chip, listChips } from './chips.ts';
+import { FilterPanel } from './filter-panel.tsx';
+import { facetsQuery, hitsQuery, type ResultPage } from './queries.ts';
+import { Results } from './results.tsx';
+import { SearchBox } from './search-box.tsx';
+import classes from './search.module.css';
 
-const FACETS = ['deal_type', 'property_type', 'city', 'district', 'source_slug'] as const;
-type FacetName = (typeof FACETS)[number];
-/** Number of values of a facet that are shown. */
-const SHOWN_VALUES = 8;
+const Drawer = lazy(async () => ({ default: (await import('../shell/modal.ts')).Drawer }));
 
 /** Search over all listings. The address holds the whole search, so it can be copied and gone back to. */
 export function SearchPage() {
-  const messages = useMessages();
+  const { language, messages } = useLanguage();
+  const texts = messages.listings;
   const navigate = useNavigate();
   const { searchStr } = useLocation();
+  const { data: settings } = useQuery(settingsQuery);
+  const [areFiltersOpen, setFiltersOpen] = useState(false);
   const search = useMemo(() => readSearch(new URLSearchParams(searchStr)), [searchStr]);
-  const change = (changes: Partial<Search>) => {
+  const request = useMemo(() => addCurrency(search, settings?.currency), [search, settings]);
+  // Prices would change once the settings are there.
+  const hits = useInfiniteQuery({ ...hitsQuery(request), enabled: settings !== undefined });
+  const firstPage = hits.data?.pages[0];
+  const { data: facets } = useQuery({
+    ...facetsQuery(request, firstPage?.understood),
+    enabled: firstPage !== undefined && !hits.isPlaceholderData,
+  });
+  useTitle(search.q ?? messages.search);
+
+  const change = (changes: SearchChanges) => {
     const params = writeSearch({ ...search, ...changes });
-    void navigate({ href: `/app/search?${params}` });
+    void navigate({ href: `/app/search?${params.toString()}` });
   };
-  const { q = '', sort = 'newest' } = search;
+  const chips = listChips(search, {
+    language,
+    texts,
+    ...(facets && { currency: facets.currency }),
+  });
+  const panel = <FilterPanel search={search} facets={facets} onChange={change} />;
+  const saveAddress = `/app/saved/new?${writeSearch(search).toString()}`;
   return (
-    <Stack>
-      <Title order={1} size="h3">
-        {messages.search}
-      </Title>
-      <form
-        role="search"
-        onSubmit={(event) => {
-          event.preventDefault();
-          change({ q: String(new FormData(event.currentTarget).get('q')) });
-        }}
-      >
-        <TextInput
-          key={q}
-          name="q"
-          defaultValue={q}
-          size="md"
-          leftSection={<IconSearch size={18} aria-hidden />}
-          aria-label={messages.search}
-          placeholder={messages.searchBox}
-          maxLength={500}
-        />
-      </form>
-      <Grid>
-        <Grid.Col span={{ base: 12, md: 3 }} visibleFrom="md">
-          <FacetPanel search={search} onChange={change} />
-        </Grid.Col>
-        <Grid.Col span={{ base: 12, md: 9 }}>
-          {q === '' && (
-            <Group justify="end">
-              <NativeSelect
-                aria-label={messages.sort.label}
-                value={sort}
-                data={ORDERS.map((value) => ({ value, label: messages.sort[value] }))}
-                onChange={({ currentTarget }) =>
-                  change({ sort: ORDERS.find((order) => order === currentTarget.value) })
-                }
-              />
-            </Group>
+    <div className={classes.page}>
+      <h1 className={classes.unseen}>{messages.search}</h1>
+      <SearchBox search={search} onChange={change} />
+      <aside className={classes.panel} aria-label={texts.filters}>
+        {panel}
+      </aside>
+      <div className={classes.results}>
+        <div className={classes.toolbar}>
+          <Found page={firstPage} search={search} isLoading={hits.isPlaceholderData} />
+          <Button
+            className={classes.filterButton}
+            variant="default"
+            size="xs"
+            leftSection={<IconAdjustmentsHorizontal size={16} aria-hidden />}
+            onClick={() => setFiltersOpen(true)}
+          >
+            {chips.length === 0 ? texts.filters : texts.filtersWithCount(chips.length)}
+          </Button>
+          {(search.q !== undefined || chips.length > 0) && (
+            <a
+              href={saveAddress}
+              className={classes.save}
+              onClick={(event) => {
+                if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+                event.preventDefault();
+                void navigate({ href: saveAddress });
+              }}
+            >
+              <IconBookmarkPlus size={18} stroke={1.7} aria-hidden />
+              <span>{texts.saveSearch}</span>
+            </a>
           )}
-          <Results search={search} />
-        </Grid.Col>
-      </Grid>
-    </Stack>
+          {search.q === undefined ? (
+            <OrderSelect search={search} onChange={change} />
+          ) : (
+            <ModeSelect search={search} onChange={change} />
+          )}
+        </div>
+        <Chips chips={chips} onChange={change} />
+        <UnderstoodChips page={firstPage} />
+        {hits.data !== undefined && (
+          <StaleNotice error={hits.error} loadedAt={hits.dataUpdatedAt} />
+        )}
+        <Results hits={hits} search={request} chips={chips} onChange={change} />
+      </div>
+      <Suspense>
+        {areFiltersOpen && (
+          <Drawer
+            opened
+            onClose={() => setFiltersOpen(false)}
+            title={texts.filters}
+            position="bottom"
+            size="88%"
+            closeButtonProps={{ 'aria-label': messages.close }}
+          >
+            {panel}
+            <Button fullWidth mt="lg" onClick={() => setFiltersOpen(false)}>
+              {texts.showResults}
+            </Button>
+          </Drawer>
+        )}
+      </Suspense>
+      <ComparisonTray />
+    </div>
   );
 }
 
-function FacetPanel({
+/** Adds the user's currency, in which prices without a currency in the address are shown. */
+const addCurrency = (search: Search, currency: string | null | undefined): Search =>
+  currency && search.currency === undefined ? { ...search, currency } : search;
+
+function Found({
+  page,
   search,
-  onChange,
+  isLoading,
 }: {
+  page: ResultPage | undefined;
   search: Search;
-  onChange: (changes: Partial<Search>) => void;
+  isLoading: boolean;
 }) {
-  const messages = useMessages();
-  const { data } = useQuery(facetsQuery(search));
+  const texts = useLanguage().messages.listings;
+  const text =
+    page?.total === undefined
+      ? search.mode === 'meaning' && page && texts.nearest
+      : texts.found(page.total.value, page.total.relation === 'gte');
   return (
-    <Stack>
-      {FACETS.map((name) => (
-        <FacetGroup
-          key={name}
-          label={messages.facets[name]}
-          values={data?.facets[name]?.values ?? []}
-          chosen={[search[name] ?? []].flat()}
-          onChange={(values) => onChange(toFilter(name, values))}
-        />
-      ))}
-    </Stack>
+    <h2 className={classes.found} aria-live="polite" aria-busy={isLoading}>
+      {text}
+    </h2>
   );
 }
 
-function toFilter(name: FacetName, values: string[]): Filters {
-  if (name === 'deal_type') return { deal_type: values.at(-1) };
-  return { [name]: values.length === 0 ? undefined : values };
-}
+type ChangeSearch = (changes: SearchChanges) => void;
 
-function FacetGroup({
-  label,
-  values,
-  chosen,
-  onChange,
-}: {
-  label: string;
-  values: readonly FacetValue[];
-  chosen: string[];
-  onChange: (chosen: string[]) => void;
-}) {
-  const messages = useMessages();
-  if (values.length === 0) return null;
+function OrderSelect({ search, onChange }: { search: Search; onChange: ChangeSearch }) {
+  const { sort: texts } = useLanguage().messages.listings;
   return (
-    <Checkbox.Group label={label} value={chosen} onChange={onChange}>
-      <Stack gap={6} mt={6}>
-        {values.slice(0, SHOWN_VALUES).map(({ value, count, place_id: id }) => (
-          <Checkbox
-            key={id ?? value}
-            value={value}
-            label={`${messages.values[value] ?? value} (${count.toLocaleString()})`}
-          />
-        ))}
-      </Stack>
-    </Checkbox.Group>
+    <select
+      className={classes.select}
+      aria-label={texts.label}
+      value={search.sort ?? 'newest'}
+      onChange={({ currentTarget: { value } }) =>
+        onChange({ sort: ORDERS.find((order) => order === value) })
+      }
+    >
+      {ORDERS.map((order) => (
+        <option key={order} value={order}>
+          {texts[order]}
+        </option>
+      ))}
+    </select>
   );
 }
 
-function Results({ search }: { search: Search }) {
-  const messages = useMessages();
-  const { data, error, isPending, hasNextPage, isFetchingNextPage, fetchNextPage, refetch } =
-    useInfiniteQuery(hitsQuery(search));
-  if (error) return <ProblemNotice error={error} onRetry={() => void refetch()} />;
-  if (isPending) return <Skeleton height={480} />;
-  const total = data.pages[0]?.total;
-  const hits = data.pages.flatMap(({ items }) => items);
-  if (total === undefined || hits.length === 0) {
-    return (
-      <Center p="xl">
-        <Text>{messages.nothingFound}</Text>
-      </Center>
-    );
-  }
+function ModeSelect({ search, onChange }: { search: Search; onChange: ChangeSearch }) {
+  const { mode: texts } = useLanguage().messages.listings;
   return (
-    <Stack gap={0}>
-      <Text size="sm" c="dimmed" role="status">
-        {messages.found(total.value, total.relation === 'gte')}
-      </Text>
-      {hits.map((hit) => (
-        <Row key={hit.listing.listing_id} hit={hit} />
+    <select
+      className={classes.select}
+      aria-label={texts.label}
+      value={search.mode ?? 'hybrid'}
+      onChange={({ currentTarget: { value } }) =>
+        onChange({ mode: MODES.find((mode) => mode === value) })
+      }
+    >
+      {MODES.map((mode) => (
+        <option key={mode} value={mode}>
+          {texts[mode]}
+        </option>
       ))}
-      {hasNextPage && (
-        <Button
-          variant="default"
-          loading={isFetchingNextPage}
-          onClick={() => void fetchNextPage()}
-          m="md"
+    </select>
+  );
+}
+
+function Chips({ chips, onChange }: { chips: readonly Chip[]; onChange: ChangeSearch }) {
+  const texts = useLanguage().messages.listings;
+  if (chips.length === 0) return null;
+  const removeAll = Object.assign({}, ...chips.map(({ removal }) => removal)) as SearchChanges;
+  for (const name of Object.keys(removeAll)) removeAll[name as keyof Search] = undefined;
+  return (
+    <ul className={classes.chips} aria-label={texts.filters}>
+      {chips.map(({ id, text, removal }) => (
+        <li key={id}>
+          <button
+            type="button"
+            aria-label={texts.removeFilter(text)}
+            onClick={() => onChange(removal)}
+          >
+            {text}
+            <IconX size={14} aria-hidden />
+          </button>
+        </li>
+      ))}
+      <li>
+        <button
+          type="button"
+          className={classes.clear}
+          onClick={() => onChange({ ...removeAll, currency: undefined })}
         >
-          {messages.loadMore}
-        </Button>
-      )}
-    </Stack>
+          {texts.clearFilters}
+        </button>
+      </li>
+    </ul>
+  );
+}
+
+function UnderstoodChips({ page }: { page: ResultPage | undefined }) {
+  const { language, messages } = useLanguage();
+  const texts = messages.listings;
+  const { near, ...filters } = page?.understood ?? {};
+  const chips = listChips(filters, { language, texts, ...(page && { currency: page.currency }) });
+  const items = [
+    ...chips.map(({ text }) => text),
+    ...(near ? [texts.within(`${(near.radius_m / 1000).toLocaleString(language)} km`)] : []),
+  ];
+  if (items.length === 0) return null;
+  return (
+    <p className={classes.understood}>
+      {texts.understood}: <b>{items.join(' · ')}</b>
+    </p>
   );
 }

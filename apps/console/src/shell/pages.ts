@@ -1,12 +1,11 @@
 import {
+  type Icon,
   IconBookmark,
   IconBrain,
-  IconHome,
   IconLayoutKanban,
-  IconMap2,
   IconMessageCircle,
+  IconScale,
   IconSearch,
-  IconSettings,
   IconUser,
 } from '@tabler/icons-react';
 import type { Messages } from '../i18n/messages.ts';
@@ -16,7 +15,7 @@ import { hasPermission, type User } from '../start/session.ts';
 export type Page = {
   path: string;
   label: (messages: Messages) => string;
-  icon: typeof IconHome;
+  icon: Icon;
   /** Letter that follows `g` on the keyboard. */
   key: string;
   /** Permission without which the page is not offered. */
@@ -25,14 +24,37 @@ export type Page = {
 };
 
 const PAGES: readonly Page[] = [
-  { path: '/app/search', label: ({ search }) => search, icon: IconSearch, key: 's', permission: 'svc.tools.use' },
-  { path: '/app/map', label: ({ map }) => map, icon: IconMap2, key: 'm', permission: 'svc.tools.use' },
-  { path: '/app/boards', label: ({ boards }) => boards, icon: IconLayoutKanban, key: 'b' },
-  { path: '/app/saved', label: ({ saved }) => saved, icon: IconBookmark, key: 'f' },
+  {
+    path: '/app/search',
+    label: ({ search }) => search,
+    icon: IconSearch,
+    key: 's',
+    permission: 'svc.tools.use',
+  },
+  {
+    path: '/app/saved',
+    label: ({ saved }) => saved,
+    icon: IconBookmark,
+    key: 'f',
+    permission: 'svc.tools.use',
+  },
+  {
+    path: '/app/boards',
+    label: ({ boards }) => boards,
+    icon: IconLayoutKanban,
+    key: 'b',
+    permission: 'svc.tools.use',
+  },
   { path: '/app/chat', label: ({ chat }) => chat, icon: IconMessageCircle, key: 'c' },
+  {
+    path: '/app/compare',
+    label: ({ compare }) => compare,
+    icon: IconScale,
+    key: 'v',
+    permission: 'svc.tools.use',
+  },
   { path: '/app/memory', label: ({ memory }) => memory, icon: IconBrain, key: 'r' },
   { path: '/app/account', label: ({ account }) => account, icon: IconUser, key: 'u' },
-  { path: '/app/admin', label: ({ admin }) => admin, icon: IconSettings, key: 'a', isForAdmins: true },
 ];
 
 /** Lists the pages that a user may open. */

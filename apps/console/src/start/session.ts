@@ -1,4 +1,4 @@
-import { queryOptions } from '@tanstack/react-query';
+import { type QueryClient, queryOptions } from '@tanstack/react-query';
 import { request, RequestError } from '../api.ts';
 
 /** Signed-in user. */
@@ -13,16 +13,38 @@ export type User = {
 /** The signed-in user, or null. */
 export const userQuery = queryOptions({
   queryKey: ['user'],
-  queryFn: async ({ signal }) => {
+  queryFn: async ({ client, signal }): Promise<User | null> => {
     try {
-      return await request<User>('/auth/me', { signal });
+      const user = await request<User>('/auth/me', { signal });
+      const previousUser = client.getQueryData<User | null>(['user']);
+      if (previousUser && previousUser.id !== user.id) removeUserData(client);
+      return user;
     } catch (error) {
-      if (error instanceof RequestError && error.status === 401) return null;
-      throw error;
+      if (!isSignedOut(error)) throw error;
+      removeUserData(client);
+      return null;
     }
   },
   staleTime: 60_000,
 });
+
+/** Returns whether an error says that the session has ended. */
+export const isSignedOut = (error: unknown): boolean =>
+  error instanceof RequestError && error.status === 401;
+
+/** Removes everything that was loaded for a user. The texts of the console remain. */
+function removeUserData(client: QueryClient): void {
+  client.removeQueries({
+    predicate: ({ queryKey: [name] }) => name !== 'user' && name !== 'messages',
+  });
+}
+
+/** Shows the sign-in page in all tabs, after a response has said that the session has ended. */
+export function endSession(client: QueryClient): void {
+  client.setQueryData(userQuery.queryKey, null);
+  removeUserData(client);
+  announceSession();
+}
 
 /** Returns whether a user may use what a permission guards. */
 export const hasPermission = ({ role, permissions }: User, permission: string): boolean =>
@@ -42,14 +64,29 @@ export function takeWantedAddress(): string | undefined {
   return address?.startsWith('/app/') === true ? address : undefined;
 }
 
-/** Tells all tabs of the browser that a session has ended. */
-export const sessionChannel = new BroadcastChannel('oselya-session');
+const sessionChannel = new BroadcastChannel('oselya-session');
+
+/** Tells the other tabs of the browser that a session has begun or ended. */
+export function announceSession(): void {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- A channel has no target.
+  sessionChannel.postMessage('changed');
+}
+
+/** Requests the user again whenever another tab announces a change. */
+export function followSession(client: QueryClient): void {
+  sessionChannel.addEventListener('message', () => {
+    void client.invalidateQueries({ queryKey: userQuery.queryKey });
+  });
+}
 
 /** Ends the session in all tabs. Leads to the provider if it has a session of its own to end. */
 export async function signOut(): Promise<void> {
   const { logout_url: logoutUrl } = await request<{ logout_url?: string }>('/auth/logout', {
     method: 'POST',
+  }).catch((error: unknown) => {
+    if (isSignedOut(error)) return { logout_url: undefined };
+    throw error;
   });
-  sessionChannel.postMessage('ended');
+  announceSession();
   location.assign(logoutUrl ?? '/');
 }

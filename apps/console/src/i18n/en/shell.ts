@@ -42,7 +42,7 @@ export const shell = {
     hide: 'Hide or show the listing',
     compare: 'Add the listing to the comparison, or remove it',
     page: (page: string) => `Go to: ${page}`,
-    then: 'then',
+    afterwards: 'then',
     areSwitchedOff: 'Shortcuts of single letters are switched off in your account.',
   },
   error: {

@@ -9,14 +9,16 @@ export const listings = {
   untitled: 'Оголошення без назви',
   noPrice: 'Без ціни',
   rooms: (value) =>
-    value === 0 ? 'Студія' : count(value, { one: '# кімната', few: '# кімнати', other: '# кімнат' }),
+    value === 0
+      ? 'Студія'
+      : count(value, { one: '# кімната', few: '# кімнати', other: '# кімнат' }),
   floor: (floor, floors) => (floors === null ? `${floor} поверх` : `${floor} поверх із ${floors}`),
   adverts: countListings,
   images: (value) => count(value, { one: '# фото', few: '# фото', other: '# фото' }),
   isNew: 'Нове',
   isArchived: 'В архіві',
-  perSquareMetre: (price) => `${price} за м²`,
-  about: (price) => `приблизно ${price}`,
+  squareMetres: (area) => `${area} м²`,
+  perSquareMetre: (price) => `${price}/м²`,
   before: (price) => `Було: ${price}`,
   found: (value, isBound) => `${isBound ? 'Щонайменше ' : ''}${countListings(value)}`,
   nearest: 'Найближчі за змістом',
@@ -89,6 +91,7 @@ export const listings = {
     price_dropped_since: 'Подешевшали за 30 днів',
     first_seen_since: 'Нові за 7 днів',
   },
+  since: { price_dropped_since: 'Подешевшали з', first_seen_since: 'Нові з' },
   values: {
     sale: 'Продаж',
     rent: 'Оренда',
@@ -221,6 +224,7 @@ export const listings = {
     history: 'Зміни',
     noHistory: 'Відтоді, як його вперше побачено, нічого не змінилося.',
     firstSeen: 'Уперше побачено',
+    textChanged: 'текст змінився',
     correctedBy: (name) => `Виправлення: ${name}`,
     reprocessed: 'Прочитано знову з попереднього запису',
     change: (from, to) => `${from} → ${to}`,
