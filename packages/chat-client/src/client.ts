@@ -8,7 +8,6 @@ import {
 import { ChatError, reconnectDelayMs } from './errors.ts';
 import type { StreamedAnswer, ReceivedFrame, SequencedEvent } from './frames.ts';
 import {
-  delay,
   ChatConnection,
   type ConnectionOptions,
   ConnectionLostError,
@@ -31,7 +30,11 @@ const DEFAULT_QUIET_MS = 3000;
 /** Maximum number of retries while the assistant is unavailable. By default, they take one to two minutes. */
 const MAX_RETRIES = 8;
 
-export type ChatOptions = Pick<ConnectionOptions, 'url'> & Partial<ConnectionOptions>;
+export type ChatOptions = Pick<ConnectionOptions, 'url'> &
+  Partial<ConnectionOptions> & {
+    /** Called when an open session was renamed, pinned or unpinned, or has got its name. */
+    onSessionUpdated?: (session: Session) => void;
+  };
 
 /** Client of the assistant. See {@link openChat}. */
 export type ChatClient = Awaited<ReturnType<typeof openChat>>;
@@ -48,18 +51,20 @@ export type ChatClient = Awaited<ReturnType<typeof openChat>>;
 export async function openChat({
   url,
   openSocket = (address): Socket => new WebSocket(address),
+  checkFrame = () => true,
   onStatus = () => undefined,
   reconnectTimeoutMs = DEFAULT_RECONNECT_TIMEOUT_MS,
   quietMs = DEFAULT_QUIET_MS,
   getDelayMs = reconnectDelayMs,
+  onSessionUpdated = () => undefined,
 }: ChatOptions) {
   const answers = new Set<AnswerStream>();
   const receivedMessages = new ReceivedMessageTracker();
   /** IDs of running turns in newly opened sessions, until the client follows their answers. */
   const openedTurns = new Set<string>();
   const connection = new ChatConnection(
-    { url, openSocket, onStatus, reconnectTimeoutMs, quietMs, getDelayMs },
-    { isAwaiting: () => answers.size > 0, onOpen, onEvent, onLost, onEnd },
+    { url, openSocket, checkFrame, onStatus, reconnectTimeoutMs, quietMs, getDelayMs },
+    { isAwaiting: () => answers.size > 0, onOpen, onEvent, onSessionUpdated, onLost, onEnd },
   );
 
   function onOpen(): void {
@@ -259,9 +264,21 @@ export async function openChat({
       return { session, messages, answer };
     },
 
-    /** Sends a message exactly once, even across reconnects. */
-    send: (sessionId: string, text: string): StreamedAnswer =>
-      begin(sessionId, { type: 'send', text, clientMessageId: crypto.randomUUID() }),
+    /** Stops the events of a session. */
+    async closeSession(sessionId: string): Promise<void> {
+      receivedMessages.forgetSession(sessionId);
+      await connection.requestRepeatedly({ type: 'session.close', session_id: sessionId });
+    },
+
+    /**
+     * Sends a message exactly once, even across reconnects.
+     * @param clientMessageId Name of the message, with which it can be sent again after a reload of a page.
+     */
+    send: (
+      sessionId: string,
+      text: string,
+      clientMessageId: string = createMessageId(),
+    ): StreamedAnswer => begin(sessionId, { type: 'send', text, clientMessageId }),
 
     /** Requests a new answer to the last message if the previous answer is incomplete. */
     retry: (sessionId: string): StreamedAnswer => begin(sessionId, { type: 'retry' }),
@@ -288,10 +305,23 @@ export async function openChat({
       receivedMessages.onArrived = callback;
     },
 
+    /** Ends the wait for the next attempt to reconnect, if there is one. */
+    reconnectNow: (): void => connection.reconnectNow(),
+
     /** Closes the connection. All pending calls and answers fail. */
     close: (): void => connection.close(),
   };
 }
+
+const MESSAGE_ID_BYTES = 16;
+
+/** Creates a random name of a message. Pages of plain HTTP have no `crypto.randomUUID`. */
+export function createMessageId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(MESSAGE_ID_BYTES));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+const delay = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Creates a callback that assigns the turn of the first event to an answer. */
 function createTurnSetter(answer: AnswerStream): (frame: ReceivedFrame) => void {

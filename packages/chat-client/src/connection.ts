@@ -1,4 +1,10 @@
-import { clientMessages, type ClientType, type Problem, type ServerFrame } from '@oselya/protocol';
+import {
+  clientMessages,
+  type ClientType,
+  type Problem,
+  type ServerFrame,
+  type Session,
+} from '@oselya/protocol';
 import {
   ChatError,
   createCloseError,
@@ -7,7 +13,13 @@ import {
   isNoAssistant,
   createProtocolError,
 } from './errors.ts';
-import { type ReceivedFrame, isEvent, type SequencedEvent, parseServerFrame } from './frames.ts';
+import {
+  type FrameCheck,
+  type ReceivedFrame,
+  isEvent,
+  type SequencedEvent,
+  parseServerFrame,
+} from './frames.ts';
 
 const HANDSHAKE_TIMEOUT_MS = 15_000;
 
@@ -58,6 +70,8 @@ export type ConnectionOptions = {
   url: string;
   /** Opens a WebSocket. Outside browsers it must add the session cookie. */
   openSocket: (url: string) => Socket;
+  /** Checks received frames. A page trusts its own server, and saves the size of the schemas. */
+  checkFrame: FrameCheck;
   onStatus: (status: ConnectionStatus) => void;
   /** Time limit for reconnecting, from the first connection loss since the server last sent data. */
   reconnectTimeoutMs: number;
@@ -72,6 +86,7 @@ type ConnectionHandlers = {
   isAwaiting: () => boolean;
   onOpen: () => void;
   onEvent: (event: SequencedEvent) => void;
+  onSessionUpdated: (session: Session) => void;
   /** Called when a connection closes or cannot be opened. The client may reconnect. */
   onLost: (connectionClose: ConnectionClose) => void;
   /** Called when the client ends, because it does not reconnect or was closed. */
@@ -97,15 +112,6 @@ type PendingRequest = {
   reject: (error: Error) => void;
 };
 
-/** Resolves after a delay in milliseconds, or never if the signal is aborted first. */
-export function delay(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal?.aborted) return;
-    const timer = setTimeout(resolve, ms);
-    signal?.addEventListener('abort', () => clearTimeout(timer));
-  });
-}
-
 /** Connection that sends messages and receives replies, and reconnects after a loss. docs/protocol.md. */
 export class ChatConnection {
   /** Error that ended the client; undefined while the client is connected or may reconnect. */
@@ -114,12 +120,12 @@ export class ChatConnection {
   readonly #options: ConnectionOptions;
   readonly #handlers: ConnectionHandlers;
   readonly #pendingRequests = new Map<string, PendingRequest>();
-  readonly #stopController = new AbortController();
   #socket: Socket | undefined;
   #openDeferred = createDeferred();
   #isOpen = false;
   #isQuiet = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #reconnectTimer: ReturnType<typeof setTimeout> | undefined;
   #requestCount = 0;
   /** Number of connection attempts since the last successful connection. */
   #attemptCount = 0;
@@ -182,14 +188,22 @@ export class ChatConnection {
     }
   }
 
+  /** Ends the wait for the next attempt to reconnect, if there is one. */
+  reconnectNow(): void {
+    if (this.#reconnectTimer === undefined) return;
+    clearTimeout(this.#reconnectTimer);
+    this.#connect();
+  }
+
   close(): void {
-    this.#stopController.abort();
+    clearTimeout(this.#reconnectTimer);
     clearTimeout(this.#timer);
     this.#socket?.close(1000);
     this.#finish(new ChatError('closed', 'the client was closed'));
   }
 
   #connect(): void {
+    this.#reconnectTimer = undefined;
     const { url, openSocket } = this.#options;
     const socket = openSocket(`${url.replace(/^http/, 'ws')}/ws`);
     this.#socket = socket;
@@ -202,7 +216,7 @@ export class ChatConnection {
       if (!isCurrent()) return;
       this.#onData();
       try {
-        const frame = parseServerFrame(String(data));
+        const frame = parseServerFrame(String(data), this.#options.checkFrame);
         if (frame !== undefined) this.#onFrame(frame);
       } catch (error) {
         if (!(error instanceof ChatError)) throw error;
@@ -279,6 +293,7 @@ export class ChatConnection {
   #onFrame(frame: ReceivedFrame): void {
     if (frame.type !== 'other') this.#settle(frame);
     if (isEvent(frame)) this.#handlers.onEvent(frame);
+    else if (frame.type === 'session.updated') this.#handlers.onSessionUpdated(frame.session);
   }
 
   /**
@@ -321,7 +336,7 @@ export class ChatConnection {
     this.#attemptCount += 1;
     const { code, reason } = connectionClose;
     this.#options.onStatus({ type: 'waiting', code, reason, delayMs });
-    void delay(delayMs, this.#stopController.signal).then(() => this.#connect());
+    this.#reconnectTimer = setTimeout(() => this.#connect(), delayMs);
   }
 
   /** Returns the delay before the next attempt; null if the client must give up. */

@@ -2,22 +2,13 @@ import {
   type AnswerFrame,
   type Message,
   type Problem,
-  problemSchema,
   type ServerFrame,
   serverMessages,
 } from '@oselya/protocol';
-import { type Static, Type } from 'typebox';
-import { Value } from 'typebox/value';
 import { createProtocolError } from './errors.ts';
 
 /** Turn event with a type that this version does not know. */
-const otherEventSchema = Type.Object({
-  type: Type.Literal('other'),
-  session_id: Type.String(),
-  turn_id: Type.String(),
-  seq: Type.Integer({ minimum: 1 }),
-});
-type OtherEvent = Static<typeof otherEventSchema>;
+type OtherEvent = { type: 'other'; session_id: string; turn_id: string; seq: number };
 
 export type ReceivedFrame = ServerFrame | (OtherEvent & { id?: undefined });
 
@@ -34,33 +25,36 @@ export function isEvent(frame: ReceivedFrame): frame is SequencedEvent {
   return 'seq' in frame;
 }
 
-const schemasByKey = new Map(
-  Object.entries(serverMessages).map(([key, { members }]) => [key, Type.Object(members)]),
-);
+/**
+ * Returns whether a frame has the form that the protocol defines for its key.
+ * @param key Key of the frame in `serverMessages`, or `other` for a turn event with an unknown type.
+ */
+export type FrameCheck = (key: string, frame: object) => boolean;
 
 /**
  * Parses a server frame.
  * @returns Undefined for an unknown type outside a turn, which clients must ignore. See docs/protocol.md.
  * @throws ChatError `no_assistant` for a frame that violates the protocol.
  */
-export function parseServerFrame(text: string): ReceivedFrame | undefined {
+export function parseServerFrame(text: string, checkFrame: FrameCheck): ReceivedFrame | undefined {
   const value = parseJson(text);
   const type: unknown = (value as { type?: unknown } | null)?.type;
   if (typeof type !== 'string') throw createProtocolError('a message without a type');
   const frame = value as object;
-  const schema = schemasByKey.get(type === 'error' && 'seq' in frame ? 'error.event' : type);
-  if (schema === undefined) {
-    const otherFrame = { ...frame, type: 'other', id: undefined };
-    return Value.Check(otherEventSchema, otherFrame) ? otherFrame : undefined;
+  const key = type === 'error' && 'seq' in frame ? 'error.event' : type;
+  if (!Object.hasOwn(serverMessages, key)) {
+    const otherFrame = { ...(frame as OtherEvent), type: 'other' as const, id: undefined };
+    return isEvent(otherFrame) && checkFrame('other', otherFrame) ? otherFrame : undefined;
   }
-  if (!Value.Check(schema, frame)) throw createProtocolError(`a ${type} of a different form`);
-  // The cast is safe after the schema check.
+  if (!checkFrame(key, frame)) throw createProtocolError(`a ${type} of a different form`);
+  // The cast is safe after the check.
   return frame as ReceivedFrame;
 }
 
 /** Parses the problem of a failed answer. Returns undefined if there is none. */
 export function parseProblem({ problem }: Message): Problem | undefined {
-  return Value.Check(problemSchema, problem) ? problem : undefined;
+  const { code, title } = Object(problem) as Partial<Problem>;
+  return typeof code === 'string' && typeof title === 'string' ? (problem as Problem) : undefined;
 }
 
 function parseJson(text: string): unknown {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { openChat, reconnectDelayMs, type ReceivedMessage } from '../src/client.ts';
-import { createCookieSocketOpener } from '../src/node.ts';
+import { checkFrame, createCookieSocketOpener } from '../src/node.ts';
 import {
   acceptSession,
   readAnswer,
@@ -24,7 +24,7 @@ import {
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findUnusedUrl } from '@oselya/testing';
+import { findUnusedUrl, until } from '@oselya/testing';
 
 /** Returns the position after an event of the turn `t`. */
 const createPosition = (after: number) => ({ ...TURN, after });
@@ -232,7 +232,8 @@ test('Messages of other clients during an outage arrive with the next connection
 });
 
 /** Opens a client with the default reconnect delays. */
-const openClient = (url: string) => openChat({ url, openSocket: createCookieSocketOpener(cookie) });
+const openClient = (url: string) =>
+  openChat({ url, openSocket: createCookieSocketOpener(cookie), checkFrame });
 
 test('After a final close it does not reconnect, and everything pending fails', async (t) => {
   for (const [close, code] of [
@@ -279,6 +280,29 @@ test('A handshake is repeated after 503 and 429 only', async (t) => {
   const sessionCreation = client.createSession();
   client.close();
   await assert.rejects(sessionCreation, { code: 'closed' });
+});
+
+test('A wait for the next connection can be ended', async (t) => {
+  const { script, client, peer, statuses } = await openClientAndPeer(t, {
+    getDelayMs: () => 3_600_000,
+    reconnectTimeoutMs: Infinity,
+  });
+  client.reconnectNow();
+  peer.socket.terminate();
+  await until('the wait', () => statuses.at(-1)?.type === 'waiting');
+  client.reconnectNow();
+  await script.peer();
+});
+
+test('Changes of sessions are reported, and a message keeps a given name', async (t) => {
+  const names: string[] = [];
+  const { client, peer } = await openClientAndPeer(t, {
+    onSessionUpdated: ({ name }) => names.push(name),
+  });
+  peer.send({ type: 'session.updated', session_id: 's', session: { ...session, name: 'Львів' } });
+  client.send('s', 'Що є?', 'm-1');
+  assert.equal((await receiveMessage(peer)).client_message_id, 'm-1');
+  assert.deepEqual(names, ['Львів']);
 });
 
 test('A client fails immediately without a first connection, and later after its time limit', async (t) => {

@@ -11,7 +11,7 @@ import {
   type ConnectionStatus,
   type AnswerEvent,
 } from '../src/client.ts';
-import { createCookieSocketOpener } from '../src/node.ts';
+import { checkFrame, createCookieSocketOpener } from '../src/node.ts';
 
 type SentMessage = { type: string; id: string } & Record<string, unknown>;
 
@@ -161,7 +161,10 @@ export const cookie = { name: 'svc_auth_session', value: 'A'.repeat(43) };
 export async function openClientAndPeer(
   t: Pick<TestContext, 'after'>,
   options: Partial<
-    Pick<Parameters<typeof openChat>[0], 'reconnectTimeoutMs' | 'quietMs' | 'getDelayMs'>
+    Pick<
+      Parameters<typeof openChat>[0],
+      'reconnectTimeoutMs' | 'quietMs' | 'getDelayMs' | 'onSessionUpdated'
+    >
   > = {},
 ) {
   const script = await startScript(t);
@@ -171,6 +174,7 @@ export async function openClientAndPeer(
     openChat({
       url: script.url,
       openSocket: createCookieSocketOpener(cookie),
+      checkFrame,
       onStatus(status) {
         statuses.push(status);
         if (status.type === 'ended') endError.resolve(status.error);

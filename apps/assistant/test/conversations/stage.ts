@@ -10,7 +10,10 @@ import {
   type ConnectionStatus,
   type AnswerEvent,
 } from '@oselya/chat-client';
-import { createCookieSocketOpener } from '@oselya/chat-client/node';
+import {
+  checkFrame as checkReceivedFrame,
+  createCookieSocketOpener,
+} from '@oselya/chat-client/node';
 import type { Server } from '@oselya/kit';
 import { type Kysely, sql } from 'kysely';
 import type { Tables } from '../../src/tables.ts';
@@ -103,6 +106,7 @@ export async function openChatClient(t: Pick<TestContext, 'after'>, { url, sid }
   const client = await openChat({
     url,
     openSocket: createCookieSocketOpener({ name: 'svc_auth_session', value: sid }),
+    checkFrame: checkReceivedFrame,
     onStatus: (status) => statuses.push(status),
     getDelayMs(code, attempt) {
       const delayMs = reconnectDelayMs(code, attempt);

@@ -5,7 +5,7 @@ import {
   openChat,
   type ConnectionStatus,
 } from '@oselya/chat-client';
-import { createCookieSocketOpener } from '@oselya/chat-client/node';
+import { checkFrame, createCookieSocketOpener } from '@oselya/chat-client/node';
 import {
   CommandError,
   type Context,
@@ -59,7 +59,12 @@ export async function chat(options: ChatOptions, context: Context): Promise<void
     if (status.type === 'ended') connectionEnd.reject(status.error);
   };
   try {
-    const client = await openChat({ url, openSocket: createCookieSocketOpener(cookie), onStatus });
+    const client = await openChat({
+      url,
+      openSocket: createCookieSocketOpener(cookie),
+      checkFrame,
+      onStatus,
+    });
     const listSessions = () => assistant.listSessions(cookie, MAX_LISTED_SESSIONS);
     const exitStatus = await (
       text === undefined
