@@ -108,9 +108,76 @@ const compareRoute = createRoute({
   component: lazyRouteComponent(() => import('./compare/page.tsx'), 'ComparePage'),
 });
 
+const chatRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/app/chat',
+  staticData: { permission: 'svc.profiles.use' },
+  component: lazyRouteComponent(() => import('./chat/page.tsx'), 'ChatPage'),
+});
+const newChatRoute = createRoute({
+  getParentRoute: () => chatRoute,
+  path: '/',
+  component: lazyRouteComponent(() => import('./chat/page.tsx'), 'NewChatPage'),
+});
+const conversationRoute = createRoute({
+  getParentRoute: () => chatRoute,
+  path: '$id',
+  component: lazyRouteComponent(() => import('./chat/page.tsx'), 'ConversationPage'),
+});
+const memoryRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/app/memory',
+  staticData: { permission: 'svc.memory.read_own' },
+  component: lazyRouteComponent(() => import('./memory/page.tsx'), 'MemoryPage'),
+});
+const accountRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/app/account',
+  component: lazyRouteComponent(() => import('./account/page.tsx'), 'AccountPage'),
+});
+const savedRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/app/saved',
+  staticData: LISTINGS_PERMISSION,
+  component: lazyRouteComponent(() => import('./saved/page.tsx'), 'SavedPage'),
+});
+const newSavedRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/app/saved/new',
+  staticData: LISTINGS_PERMISSION,
+  component: lazyRouteComponent(() => import('./saved/new-page.tsx'), 'NewSavedPage'),
+});
+const boardsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/app/boards',
+  staticData: LISTINGS_PERMISSION,
+  component: lazyRouteComponent(() => import('./boards/list-page.tsx'), 'BoardsPage'),
+});
+const boardRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: '/app/boards/$id',
+  staticData: LISTINGS_PERMISSION,
+  component: lazyRouteComponent(() => import('./boards/board-page.tsx'), 'BoardPage'),
+});
+const personalRoutes = [
+  chatRoute.addChildren([newChatRoute, conversationRoute]),
+  memoryRoute,
+  accountRoute,
+  savedRoute,
+  newSavedRoute,
+  boardsRoute,
+  boardRoute,
+];
+
 /** Router of the console. Parameters of addresses are texts, and arrays of texts if they are repeated. */
 export const router = createRouter({
-  routeTree: rootRoute.addChildren([homeRoute, searchRoute, listingRoute, compareRoute]),
+  routeTree: rootRoute.addChildren([
+    homeRoute,
+    searchRoute,
+    listingRoute,
+    compareRoute,
+    ...personalRoutes,
+  ]),
   parseSearch: parseParams,
   stringifySearch: writeParams,
   defaultPreload: 'intent',

@@ -5,7 +5,7 @@ import { start as startAssistant } from '@oselya/assistant';
 import { start as startCollector } from '@oselya/collector';
 import { createDevIdp } from '@oselya/dev-idp';
 import { createLogger } from '@oselya/kit';
-import { deferCleanup, findFreePort, openFolder, until } from '@oselya/testing';
+import { deferCleanup, findFreePort, openFolder, startProxy, until } from '@oselya/testing';
 import { openTestDatabase } from '@oselya/testing/database';
 import { type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 
@@ -25,7 +25,9 @@ export async function startPlatform(env: Record<string, string> = {}) {
     await findFreePort(),
     await findFreePort(),
   ];
-  const url = `http://127.0.0.1:${port}`;
+  // Browsers reach the assistant through a proxy, which can break their connections.
+  const proxy = await startProxy(`http://127.0.0.1:${port}`);
+  const { url } = proxy;
   // Cookies distinguish hosts, but not ports, so the provider has a different host.
   const issuer = `http://localhost:${idpPort}`;
   const log = createLogger({ level: 'silent', service: 'test' });
@@ -43,25 +45,23 @@ export async function startPlatform(env: Record<string, string> = {}) {
   const idp = await createDevIdp({
     issuer,
     client: { id: 'oselya', secret: CLIENT_SECRET, redirectUris: [`${url}/auth/callback`] },
-    webhook: { url: `${url}/webhooks/idp`, secret: WEBHOOK_SECRET },
+    webhook: { url: `http://127.0.0.1:${port}/webhooks/idp`, secret: WEBHOOK_SECRET },
   });
   deferCleanup(idp.close);
   await idp.app.listen({ host: 'localhost', port: idpPort });
-  const assistant = await startAssistant(
-    {
-      ASSISTANT_PORT: String(port),
-      BASE_URL: url,
-      IDP_BASE_URL: issuer,
-      IDP_CLIENT_ID: 'oselya',
-      IDP_CLIENT_SECRET: CLIENT_SECRET,
-      IDP_WEBHOOK_SECRET: WEBHOOK_SECRET,
-      SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
-      COLLECTOR_URL: collector.url,
-      ...env,
-    },
-    shared,
-  );
-  deferCleanup(assistant.close);
+  const assistantEnv = {
+    ASSISTANT_PORT: String(port),
+    BASE_URL: url,
+    IDP_BASE_URL: issuer,
+    IDP_CLIENT_ID: 'oselya',
+    IDP_CLIENT_SECRET: CLIENT_SECRET,
+    IDP_WEBHOOK_SECRET: WEBHOOK_SECRET,
+    SVC_AUTH_ENCRYPTION_KEY: Buffer.alloc(32, 7).toString('base64url'),
+    COLLECTOR_URL: collector.url,
+    ...env,
+  };
+  let assistant = await startAssistant(assistantEnv, shared);
+  deferCleanup(() => assistant.close());
   const browser = await chromium.launch({
     executablePath: process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium',
     args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--disable-background-networking'],
@@ -71,6 +71,14 @@ export async function startPlatform(env: Record<string, string> = {}) {
   return {
     url,
     idpUrl: issuer,
+    database,
+    idp,
+    proxy,
+    /** Stops the assistant and starts it again. */
+    async restartAssistant(): Promise<void> {
+      await assistant.close();
+      assistant = await startAssistant(assistantEnv, shared);
+    },
     /** Sends payloads to the collector, and waits until all are processed. */
     async ingest(payloads: readonly object[]): Promise<void> {
       for (const payload of payloads) {

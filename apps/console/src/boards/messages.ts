@@ -1,0 +1,145 @@
+import { createPlural } from '../i18n/plural.ts';
+import type { PartMessages } from '../i18n/part.ts';
+
+const countEn = createPlural('en');
+const countUk = createPlural('uk');
+const countRu = createPlural('ru');
+
+const en = {
+  title: 'Boards',
+  text: 'Shortlists of listings that you share with others. Everyone gives a verdict.',
+  none: 'You have no boards yet',
+  noneHint: 'Create one, then add listings to it.',
+  create: 'New board',
+  back: 'All boards',
+  listings: (count: number) => countEn(count, { one: '# listing', other: '# listings' }),
+  members: (count: number) => countEn(count, { one: '# member', other: '# members' }),
+  roles: { owner: 'Owner', editor: 'Editor', viewer: 'Viewer' },
+  removeQuestion: 'Delete this board?',
+  removeText: 'It is deleted for all members, with its verdicts and comments.',
+  memberTitle: 'Members',
+  email: 'Email',
+  emailHelp: 'A person who has signed in here before.',
+  role: 'Role',
+  addMember: 'Add a member',
+  removeMember: (name: string) => `Remove ${name}`,
+  leave: 'Leave the board',
+  deletedUser: 'Deleted user',
+  addListing: 'Add a listing',
+  listingNumber: 'Number or address of a listing',
+  wrongNumber: 'This is no number of a listing.',
+  empty: 'No listings yet. Add the first one by its number.',
+  emptyViewer: 'No listings yet.',
+  missing: (id: number) => `Listing #${id} is not available`,
+  status: 'Status',
+  noStatus: 'No status',
+  verdict: 'Your verdict',
+  verdicts: { yes: 'Yes', maybe: 'Maybe', no: 'No' },
+  verdictsOfAll: 'Verdicts',
+  note: 'Note',
+  addNote: 'Add a note',
+  comments: (count: number) =>
+    count === 0 ? 'Comment' : countEn(count, { one: '# comment', other: '# comments' }),
+  writeComment: 'Write a comment',
+  send: 'Send',
+  removeComment: 'Delete the comment',
+  moveUp: 'Move up',
+  moveDown: 'Move down',
+  removeItem: 'Remove from the board',
+};
+
+const uk: typeof en = {
+  title: 'Добірки',
+  text: 'Списки оголошень, спільні з іншими. Кожен висловлює свою думку.',
+  none: 'У вас ще немає добірок',
+  noneHint: 'Створіть добірку, а тоді додайте до неї оголошення.',
+  create: 'Нова добірка',
+  back: 'Усі добірки',
+  listings: (count) =>
+    countUk(count, { one: '# оголошення', few: '# оголошення', other: '# оголошень' }),
+  members: (count) => countUk(count, { one: '# учасник', few: '# учасники', other: '# учасників' }),
+  roles: { owner: 'Власник', editor: 'Редактор', viewer: 'Читач' },
+  removeQuestion: 'Видалити цю добірку?',
+  removeText: 'Її буде видалено для всіх учасників, разом з думками та коментарями.',
+  memberTitle: 'Учасники',
+  email: 'Електронна пошта',
+  emailHelp: 'Людина, яка вже входила сюди.',
+  role: 'Роль',
+  addMember: 'Додати учасника',
+  removeMember: (name) => `Вилучити: ${name}`,
+  leave: 'Вийти з добірки',
+  deletedUser: 'Видалений користувач',
+  addListing: 'Додати оголошення',
+  listingNumber: 'Номер або адреса оголошення',
+  wrongNumber: 'Це не номер оголошення.',
+  empty: 'Оголошень ще немає. Додайте перше за його номером.',
+  emptyViewer: 'Оголошень ще немає.',
+  missing: (id) => `Оголошення #${id} недоступне`,
+  status: 'Стан',
+  noStatus: 'Без стану',
+  verdict: 'Ваша думка',
+  verdicts: { yes: 'Так', maybe: 'Можливо', no: 'Ні' },
+  verdictsOfAll: 'Думки',
+  note: 'Нотатка',
+  addNote: 'Додати нотатку',
+  comments: (count) =>
+    count === 0
+      ? 'Коментувати'
+      : countUk(count, { one: '# коментар', few: '# коментарі', other: '# коментарів' }),
+  writeComment: 'Напишіть коментар',
+  send: 'Надіслати',
+  removeComment: 'Видалити коментар',
+  moveUp: 'Вище',
+  moveDown: 'Нижче',
+  removeItem: 'Вилучити з добірки',
+};
+
+const ru: typeof en = {
+  title: 'Подборки',
+  text: 'Списки объявлений, общие с другими. Каждый высказывает своё мнение.',
+  none: 'У вас ещё нет подборок',
+  noneHint: 'Создайте подборку, а затем добавьте в неё объявления.',
+  create: 'Новая подборка',
+  back: 'Все подборки',
+  listings: (count) =>
+    countRu(count, { one: '# объявление', few: '# объявления', other: '# объявлений' }),
+  members: (count) =>
+    countRu(count, { one: '# участник', few: '# участника', other: '# участников' }),
+  roles: { owner: 'Владелец', editor: 'Редактор', viewer: 'Читатель' },
+  removeQuestion: 'Удалить эту подборку?',
+  removeText: 'Она будет удалена для всех участников, вместе с мнениями и комментариями.',
+  memberTitle: 'Участники',
+  email: 'Электронная почта',
+  emailHelp: 'Человек, который уже входил сюда.',
+  role: 'Роль',
+  addMember: 'Добавить участника',
+  removeMember: (name) => `Исключить: ${name}`,
+  leave: 'Выйти из подборки',
+  deletedUser: 'Удалённый пользователь',
+  addListing: 'Добавить объявление',
+  listingNumber: 'Номер или адрес объявления',
+  wrongNumber: 'Это не номер объявления.',
+  empty: 'Объявлений ещё нет. Добавьте первое по его номеру.',
+  emptyViewer: 'Объявлений ещё нет.',
+  missing: (id) => `Объявление #${id} недоступно`,
+  status: 'Состояние',
+  noStatus: 'Без состояния',
+  verdict: 'Ваше мнение',
+  verdicts: { yes: 'Да', maybe: 'Возможно', no: 'Нет' },
+  verdictsOfAll: 'Мнения',
+  note: 'Заметка',
+  addNote: 'Добавить заметку',
+  comments: (count) =>
+    count === 0
+      ? 'Комментировать'
+      : countRu(count, { one: '# комментарий', few: '# комментария', other: '# комментариев' }),
+  writeComment: 'Напишите комментарий',
+  send: 'Отправить',
+  removeComment: 'Удалить комментарий',
+  moveUp: 'Выше',
+  moveDown: 'Ниже',
+  removeItem: 'Убрать из подборки',
+};
+
+/** Texts of the pages of boards. */
+export const boardMessages = { en, uk, ru } satisfies PartMessages<typeof en>;
