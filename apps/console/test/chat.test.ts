@@ -140,9 +140,12 @@ const session: Session = {
 };
 
 /** Creates an answer that fails without any event. */
-const failAnswer = (error: Error): ReturnType<ChatClient['send']> => ({
-  [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(error) }),
-});
+function failAnswer(error: Error): ReturnType<ChatClient['send']> {
+  async function next(): Promise<never> {
+    throw error;
+  }
+  return { [Symbol.asyncIterator]: () => ({ next }) };
+}
 
 /** Opens a conversation whose client answers as the test says. */
 function openConversation(send: ChatClient['send'], stored: Message[] = []) {
