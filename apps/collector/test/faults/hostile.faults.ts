@@ -31,7 +31,7 @@ import { checkCounts, waitUntilEnded } from './load.ts';
 const database = await openDatabase();
 const { db } = database;
 
-const PAYLOAD_COUNT = getRepetitions({ soak: 10_000, ci: 300 });
+const PAYLOAD_COUNT = getRepetitions({ soak: 10_000, ci: 150 });
 const SEARCH_COUNT = getRepetitions({ soak: 1000, ci: 50 });
 const REQUEST_COUNT = database.engine === 'postgres' ? 200 : 80;
 const MAX_PARALLEL_REQUESTS = 32;

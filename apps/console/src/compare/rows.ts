@@ -1,4 +1,4 @@
-import type { Messages } from '../i18n/messages.ts';
+import type { Messages } from '../i18n/en/index.ts';
 import { FACT_NAMES, type FactName, formatFact } from '../listings/facts.ts';
 import type { Listing } from '../listings/types.ts';
 

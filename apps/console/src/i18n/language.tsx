@@ -1,12 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { createContext, type ReactNode, use, useEffect, useMemo, useState } from 'react';
-import {
-  chooseLanguage,
-  isLanguage,
-  type Language,
-  loadMessages,
-  type Messages,
-} from './messages.ts';
+import type { Messages } from './en/index.ts';
+import { chooseLanguage, isLanguage, type Language, loadMessages } from './messages.ts';
 
 /** Names of the languages in themselves. */
 export const LANGUAGE_NAMES = { uk: 'Українська', ru: 'Русский', en: 'English' } as const;

@@ -1,7 +1,4 @@
-import type { en } from './en/index.ts';
-
-/** Texts of the console in one language. */
-export type Messages = typeof en;
+import type { Messages } from './en/index.ts';
 
 export const LANGUAGES = ['uk', 'ru', 'en'] as const;
 export type Language = (typeof LANGUAGES)[number];

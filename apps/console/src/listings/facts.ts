@@ -1,4 +1,4 @@
-import type { Messages } from '../i18n/messages.ts';
+import type { Messages } from '../i18n/en/index.ts';
 import { formatDay, formatPrice, translateValue } from './format.ts';
 import type { Listing } from './types.ts';
 

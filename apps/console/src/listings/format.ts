@@ -1,4 +1,4 @@
-import type { Messages } from '../i18n/messages.ts';
+import type { Messages } from '../i18n/en/index.ts';
 import type { Listing, Price } from './types.ts';
 
 /** Writes an amount without cents, as portals do. */

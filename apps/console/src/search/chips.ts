@@ -1,4 +1,4 @@
-import type { Messages } from '../i18n/messages.ts';
+import type { Messages } from '../i18n/en/index.ts';
 import { formatDay, formatPrice, translateValue } from '../listings/format.ts';
 import type { FilterName, Search, SearchChanges } from './address.ts';
 

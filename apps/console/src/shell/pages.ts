@@ -8,7 +8,7 @@ import {
   IconSearch,
   IconUser,
 } from '@tabler/icons-react';
-import type { Messages } from '../i18n/messages.ts';
+import type { Messages } from '../i18n/en/index.ts';
 import { hasPermission, type User } from '../start/session.ts';
 
 /** Page of the console's navigation. */

@@ -1,4 +1,4 @@
-import type { Messages } from '../messages.ts';
+import type { Messages } from '../en/index.ts';
 import { listings } from './listings.ts';
 import { shell } from './shell.ts';
 
