@@ -20,6 +20,7 @@ const RANGE_FIELDS = [
   ['price_per_m2_min', 'price_per_m2_max'],
   ['rooms_min', 'rooms_max'],
   ['area_min', 'area_max'],
+  ['floor_min', 'floor_max'],
 ] as const;
 
 /**

@@ -106,6 +106,7 @@ test('Empty ranges and unknown filters are rejected, as by the collector', async
     [{ price_per_m2_min: 2, price_per_m2_max: 1 }, 'body/search/price_per_m2_min'],
     [{ price_max: 1, currency: 'dollars' }, 'body/search/currency'],
     [{ rooms_min: 2, rooms_max: 1 }, 'body/search/rooms_min'],
+    [{ floor_min: 2, floor_max: 1 }, 'body/search/floor_min'],
     [{ area_min: 2, area_max: 1 }, 'body/search/area_min'],
     [{ query: '' }, 'body/search/query'],
     [{ city: [] }, 'body/search/city'],
