@@ -22,7 +22,7 @@ export function ComparePage() {
   const navigate = useNavigate();
   const { pathname, searchStr } = useLocation();
   const named = readIds(new URLSearchParams(searchStr).getAll('ids'));
-  const { data: settings } = useQuery(settingsQuery);
+  const { data: settings, isPending: isSettingsPending } = useQuery(settingsQuery);
   const { data, error, refetch } = useQuery({
     queryKey: ['compared', named, settings?.currency],
     queryFn: async ({ signal }) => {
@@ -34,7 +34,7 @@ export function ComparePage() {
       });
       return items.map(({ listing }) => listing);
     },
-    enabled: named.length > 0 && settings !== undefined,
+    enabled: named.length > 0 && !isSettingsPending,
   });
   useTitle(texts.title);
 

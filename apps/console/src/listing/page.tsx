@@ -30,9 +30,9 @@ import classes from './listing.module.css';
 /** Page of one listing. */
 export function ListingPage() {
   const { id = '' } = useParams({ strict: false });
-  const { data: settings } = useQuery(settingsQuery);
+  const { data: settings, isPending: isSettingsPending } = useQuery(settingsQuery);
   const currency = settings?.currency;
-  const query = { ...listingQuery({ id: Number(id), currency }), enabled: settings !== undefined };
+  const query = { ...listingQuery({ id: Number(id), currency }), enabled: !isSettingsPending };
   const { data: listing, error, refetch } = useQuery(query);
   if (error !== null && listing === undefined)
     return <ProblemNotice error={error} onRetry={() => void refetch()} />;

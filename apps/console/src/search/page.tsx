@@ -3,6 +3,7 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { IconAdjustmentsHorizontal, IconBookmarkPlus, IconX } from '@tabler/icons-react';
 import { useLocation, useNavigate } from '@tanstack/react-router';
 import { lazy, Suspense, useMemo, useState } from 'react';
+import { AddressLink } from '../cards/address-link.tsx';
 import { useLanguage } from '../i18n/language.tsx';
 import { ComparisonTray } from '../listings/comparison-tray.tsx';
 import { StaleNotice } from '../shell/problem.tsx';
@@ -31,12 +32,12 @@ export function SearchPage() {
   const texts = messages.listings;
   const navigate = useNavigate();
   const { searchStr } = useLocation();
-  const { data: settings } = useQuery(settingsQuery);
+  const { data: settings, isPending: isSettingsPending } = useQuery(settingsQuery);
   const [areFiltersOpen, setFiltersOpen] = useState(false);
   const search = useMemo(() => readSearch(new URLSearchParams(searchStr)), [searchStr]);
   const request = useMemo(() => addCurrency(search, settings?.currency), [search, settings]);
   // Prices would change once the settings are there.
-  const hits = useInfiniteQuery({ ...hitsQuery(request), enabled: settings !== undefined });
+  const hits = useInfiniteQuery({ ...hitsQuery(request), enabled: !isSettingsPending });
   const firstPage = hits.data?.pages[0];
   const { data: facets } = useQuery({
     ...facetsQuery(request, firstPage?.understood),
@@ -75,18 +76,10 @@ export function SearchPage() {
             {chips.length === 0 ? texts.filters : texts.filtersWithCount(chips.length)}
           </Button>
           {(search.q !== undefined || chips.length > 0) && (
-            <a
-              href={saveAddress}
-              className={classes.save}
-              onClick={(event) => {
-                if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-                event.preventDefault();
-                void navigate({ href: saveAddress });
-              }}
-            >
+            <AddressLink href={saveAddress} className={classes.save}>
               <IconBookmarkPlus size={18} stroke={1.7} aria-hidden />
               <span>{texts.saveSearch}</span>
-            </a>
+            </AddressLink>
           )}
           {search.q === undefined ? (
             <OrderSelect search={search} onChange={change} />
