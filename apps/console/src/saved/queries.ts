@@ -29,7 +29,7 @@ export type Find = {
 
 export const savedSearchesQuery = queryOptions({
   queryKey: ['saved-searches'],
-  // A user keeps fewer than a page of them.
+  // The maximum number of searches is one page.
   queryFn: ({ signal }) => request<SavedSearch[]>('/saved-searches', { signal }),
 });
 
@@ -43,7 +43,7 @@ export const findsQuery = (id: string) =>
 
 const PREVIEW_SIZE = 10;
 
-/** What a search finds now: the best listings, or the newest without words. */
+/** Preview of a saved search: the best listings with all its words, or the newest without words. */
 export const previewQuery = (search: SavedFilters, currency: string | null) =>
   queryOptions({
     queryKey: ['saved-searches', 'preview', search, currency],
@@ -55,6 +55,8 @@ export const previewQuery = (search: SavedFilters, currency: string | null) =>
         method: 'POST',
         body: {
           ...search,
+          // Saved searches match the words as they are written.
+          ...(search.query !== undefined && { mode: 'words' }),
           limit: PREVIEW_SIZE,
           fold_duplicates: true,
           ...(search.currency === undefined && currency !== null && { currency }),
