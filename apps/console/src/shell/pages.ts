@@ -20,7 +20,6 @@ export type Page = {
   key: string;
   /** Permission without which the page is not offered. */
   permission?: string;
-  isForAdmins?: boolean;
 };
 
 const PAGES: readonly Page[] = [
@@ -45,7 +44,13 @@ const PAGES: readonly Page[] = [
     key: 'b',
     permission: 'svc.tools.use',
   },
-  { path: '/app/chat', label: ({ chat }) => chat, icon: IconMessageCircle, key: 'c' },
+  {
+    path: '/app/chat',
+    label: ({ chat }) => chat,
+    icon: IconMessageCircle,
+    key: 'c',
+    permission: 'svc.profiles.use',
+  },
   {
     path: '/app/compare',
     label: ({ compare }) => compare,
@@ -53,14 +58,16 @@ const PAGES: readonly Page[] = [
     key: 'v',
     permission: 'svc.tools.use',
   },
-  { path: '/app/memory', label: ({ memory }) => memory, icon: IconBrain, key: 'r' },
+  {
+    path: '/app/memory',
+    label: ({ memory }) => memory,
+    icon: IconBrain,
+    key: 'r',
+    permission: 'svc.memory.read_own',
+  },
   { path: '/app/account', label: ({ account }) => account, icon: IconUser, key: 'u' },
 ];
 
 /** Lists the pages that a user may open. */
 export const listPages = (user: User): readonly Page[] =>
-  PAGES.filter(
-    ({ permission, isForAdmins }) =>
-      (permission === undefined || hasPermission(user, permission)) &&
-      (isForAdmins !== true || user.role === 'admin'),
-  );
+  PAGES.filter(({ permission }) => permission === undefined || hasPermission(user, permission));
