@@ -1,11 +1,12 @@
-import { useSyncExternalStore } from 'react';
+import { createStore, useStore } from '@mantine/store';
 
 /** Maximum number of listings side by side. */
 export const MAX_COMPARED = 5;
 
 const STORAGE_KEY = 'oselya-comparison';
-const listeners = new Set<() => void>();
-let ids: readonly number[] = readIds(sessionStorage.getItem(STORAGE_KEY)?.split(','));
+const store = createStore<readonly number[]>(
+  readIds(sessionStorage.getItem(STORAGE_KEY)?.split(',')),
+);
 
 /** Reads the IDs of an address: at most five, each once. */
 export function readIds(texts: readonly string[] = []): number[] {
@@ -15,21 +16,16 @@ export function readIds(texts: readonly string[] = []): number[] {
 
 /** Keeps the IDs of the comparison until the tab is closed. */
 export function setComparison(changed: readonly number[]): void {
-  ids = changed;
-  sessionStorage.setItem(STORAGE_KEY, ids.join(','));
-  for (const notify of listeners) notify();
+  store.setState(changed);
+  sessionStorage.setItem(STORAGE_KEY, changed.join(','));
 }
 
 /** Adds a listing to the comparison, or removes it. A full comparison takes no more. */
 export function toggleCompared(id: number): void {
+  const ids = store.getState();
   if (ids.includes(id)) setComparison(ids.filter((other) => other !== id));
   else if (ids.length < MAX_COMPARED) setComparison([...ids, id]);
 }
 
-function subscribe(notify: () => void): () => void {
-  listeners.add(notify);
-  return () => listeners.delete(notify);
-}
-
 /** Returns the IDs of the comparison. */
-export const useComparison = (): readonly number[] => useSyncExternalStore(subscribe, () => ids);
+export const useComparison = (): readonly number[] => useStore(store);
