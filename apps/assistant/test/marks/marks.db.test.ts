@@ -301,7 +301,7 @@ test('Boards, members, listings and comments have limits, and invalid values are
     assert.equal(status, 422, `${method} ${path} ${JSON.stringify(payload)}`);
     assert.ok(body.errors.length > 0);
   }
-  const unknownUser = { email: 'nobody@example.test', role: 'viewer' };
+  const unknownUser = { email: 'absent@example.test', role: 'viewer' };
   assert.equal(
     (await send(olena, 'POST', `/boards/${id}/members`, unknownUser)).body.code,
     'user_not_found',

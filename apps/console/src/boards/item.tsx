@@ -1,5 +1,5 @@
 import { IconArrowDown, IconArrowUp, IconMessage, IconTrash } from '@tabler/icons-react';
-import { readField } from '../cards/form.ts';
+import { readField } from '../cards/dialogs.tsx';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { request } from '../api.ts';

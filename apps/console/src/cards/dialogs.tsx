@@ -1,6 +1,5 @@
 import { Button, Group, Text, TextInput } from '@mantine/core';
 import type { ReactNode } from 'react';
-import { readField } from './form.ts';
 import { usePartMessages } from '../i18n/part.ts';
 import { words } from '../i18n/words.ts';
 import { Modal } from '../shell/modal.ts';
@@ -104,4 +103,10 @@ export function NameDialog(props: NameDialogProps) {
       </form>
     </Dialog>
   );
+}
+
+/** Returns the text of a field without spaces around it. */
+export function readField(form: HTMLFormElement, name: string): string {
+  const value = new FormData(form).get(name);
+  return typeof value === 'string' ? value.trim() : '';
 }

@@ -78,7 +78,7 @@ export type Correction = {
   corrected_by: { api_key_name: string | null; by: string | null };
 };
 
-/** Listing of its own page. */
+/** Listing with the details for its page. */
 export type ListingDetail = Listing & {
   provenance: {
     raw_id: number | null;

@@ -1,6 +1,5 @@
 import '../cards/styles.ts';
-import { Dialog } from '../cards/dialogs.tsx';
-import { readField } from '../cards/form.ts';
+import { Dialog, readField } from '../cards/dialogs.tsx';
 import { ActionIcon, Button, Group, Stack, Text, Textarea, TextInput, Title } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import {
@@ -64,7 +63,7 @@ const factPath = ({ category, key }: FactText) =>
 const putFact = (fact: FactText) =>
   request<Fact>(factPath(fact), { method: 'PUT', body: { value: fact.value } });
 
-/** What the assistant remembers of the user. */
+/** Page of the facts that the assistant remembers about the user. */
 export function MemoryPage() {
   const texts = usePartMessages(memoryMessages);
   useTitle(texts.title);

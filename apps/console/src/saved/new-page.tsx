@@ -1,5 +1,5 @@
 import '../cards/styles.ts';
-import { readField } from '../cards/form.ts';
+import { readField } from '../cards/dialogs.tsx';
 import { Button, Group, NativeSelect, Stack, Text, TextInput, Title } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useLocation, useNavigate } from '@tanstack/react-router';

@@ -79,7 +79,7 @@ export function followSession(client: QueryClient): void {
   });
 }
 
-/** Ends the session in all tabs. Leads to the provider if it has a session of its own to end. */
+/** Ends the session in all tabs, then opens the provider's sign-out page if there is one. */
 export async function signOut(): Promise<void> {
   const { logout_url: logoutUrl } = await request<{ logout_url?: string }>('/auth/logout', {
     method: 'POST',

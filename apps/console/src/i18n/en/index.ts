@@ -1,7 +1,7 @@
 import { listings } from './listings.ts';
 import { shell } from './shell.ts';
 
-/** Texts of the console in English. The other languages have the same keys. Each part has a file of its own. */
+/** Texts of the console in English, with a file for each part. The other languages have the same keys. */
 export const en = { ...shell, listings };
 
 /** Texts of the console in one language. */
