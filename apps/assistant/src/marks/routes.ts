@@ -92,12 +92,10 @@ export function registerMarkRoutes(app: Server, db: Kysely<Tables>): void {
         summary: "The user's marks on listings",
         querystring: Type.Object({
           listing_id: Type.Optional(
-            Type.Union(
-              [listingIdSchema, Type.Array(listingIdSchema, { maxItems: MAX_LISTING_IDS })],
-              {
-                description: 'Only marks on these listings. Repeat the parameter for several.',
-              },
-            ),
+            Type.Array(listingIdSchema, {
+              maxItems: MAX_LISTING_IDS,
+              description: 'Only marks on these listings. Repeat the parameter for several.',
+            }),
           ),
           status: Type.Optional(markStatusSchema),
           tag: Type.Optional(tagSchema),
@@ -117,7 +115,7 @@ export function registerMarkRoutes(app: Server, db: Kysely<Tables>): void {
       const { limit = PAGE_LIMITS.limit, cursor, ...query } = request.query;
       const rows = await listMarks(db, {
         userId: getSignedInUser(request).id,
-        listingIds: query.listing_id === undefined ? undefined : [query.listing_id].flat(),
+        listingIds: query.listing_id,
         status: query.status,
         tag: query.tag,
         hidden: query.hidden,
