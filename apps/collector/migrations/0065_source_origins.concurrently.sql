@@ -1,0 +1,2 @@
+-- In batches, while the system runs; a repeated run continues.
+call rename_listing_origins();
