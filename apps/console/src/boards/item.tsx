@@ -129,7 +129,7 @@ export function BoardItem(props: ItemProps) {
         note={item.note}
         canEdit={canEdit}
         isPending={change.isPending}
-        onSave={(note) => change.mutate({ note })}
+        onSave={(note) => change.mutateAsync({ note })}
       />
       <Comments path={path} board={board} item={item} userId={userId} onChange={onChange} />
     </li>
@@ -156,7 +156,7 @@ function Note(props: {
   note: string | null;
   canEdit: boolean;
   isPending: boolean;
-  onSave: (note: string | null) => void;
+  onSave: (note: string | null) => Promise<unknown>;
 }) {
   const { note, canEdit, onSave } = props;
   const texts = usePartMessages(boardMessages);
@@ -169,8 +169,11 @@ function Note(props: {
         onSubmit={(event) => {
           event.preventDefault();
           const text = readField(event.currentTarget, 'note');
-          onSave(text === '' ? null : text);
-          setIsEditing(false);
+          // The text stays in the field if it was not saved.
+          onSave(text === '' ? null : text).then(
+            () => setIsEditing(false),
+            () => undefined,
+          );
         }}
       >
         <textarea

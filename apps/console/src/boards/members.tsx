@@ -1,6 +1,5 @@
 import { ActionIcon, Button, Group, NativeSelect, Stack, TextInput } from '@mantine/core';
-import { Dialog } from '../cards/dialogs.tsx';
-import { readField } from '../cards/dialogs.tsx';
+import { Dialog, readField } from '../cards/dialogs.tsx';
 import { IconTrash } from '@tabler/icons-react';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
