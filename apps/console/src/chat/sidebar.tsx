@@ -6,7 +6,7 @@ import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import { useLanguage } from '../i18n/language.tsx';
 import { usePartMessages } from '../i18n/part.ts';
-import { splitHighlight } from '../listings/format.ts';
+import { Highlight } from '../listings/row.tsx';
 import { ProblemNotice } from '../shell/problem.tsx';
 import classes from './chat.module.css';
 import { chatMessages } from './messages.ts';
@@ -92,10 +92,7 @@ function Hits({ query }: { query: string }) {
             <Link to="/app/chat/$id" params={{ id }} className={classes.hit}>
               <b dir="auto">{name || texts.untitled}</b>
               <span dir="auto">
-                {splitHighlight(highlight).map(({ text, isMarked }, index) =>
-                  // The parts of one text never change their order.
-                  isMarked ? <mark key={index}>{text}</mark> : text,
-                )}
+                <Highlight text={highlight} />
               </span>
             </Link>
           </li>

@@ -133,7 +133,8 @@ export function Cover({ listing, isNew = false }: { listing: Listing; isNew?: bo
   );
 }
 
-function Highlight({ text }: { text: string }) {
+/** Passage with its matched words marked. */
+export function Highlight({ text }: { text: string }) {
   return splitHighlight(text).map(({ text: part, isMarked }, index) =>
     // The parts of one text never change their order.
     isMarked ? <mark key={index}>{part}</mark> : part,
