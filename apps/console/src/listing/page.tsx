@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { IconArrowLeft, IconExternalLink, IconMessageCircle } from '@tabler/icons-react';
 import { Link, useParams, useRouter } from '@tanstack/react-router';
 import { type ReactNode, useEffect, useId } from 'react';
+import { AddressLink } from '../cards/address-link.tsx';
 import { useLanguage } from '../i18n/language.tsx';
 import { ComparisonTray } from '../listings/comparison-tray.tsx';
 import {
@@ -143,7 +144,7 @@ function Summary({ listing }: { listing: ListingDetail }) {
       <RowPrice listing={listing} />
       <p>{listFacts(listing, language, texts).join(' · ')}</p>
       <Button
-        component="a"
+        component={AddressLink}
         href={`/app/chat?listing=${listing.listing_id}`}
         leftSection={<IconMessageCircle size={18} aria-hidden />}
       >
